@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers: the other daemons of the topology, and ourselves. A peer is DOWN, CONNECTING, HELLO
- * or UP; while UP it has an epoch (the pair of process nonces), a control stream and a data
- * endpoint. The node whose name sorts first dials, so there is one connection per pair. The
- * own node is a peer too, whose messages come back through the loop: local transfers take
- * the same code path. Loop thread.
+ * Peers: the other daemons of the topology, and ourselves. A peer is DOWN, CONNECTING,
+ * HELLO or UP; while UP it has an epoch (the pair of process nonces), a control stream
+ * and a data endpoint. The node whose name sorts first dials, so there is one connection
+ * per pair. The own node is a peer too, whose messages come back through the loop: local
+ * transfers take the same code path. Loop thread.
  */
 #ifndef KVF_SERVICE_PEER_H
 #define KVF_SERVICE_PEER_H
@@ -33,7 +33,7 @@ enum kvf_peer_state {
 struct kvf_peers;
 
 struct kvf_peer {
-    struct kvf_peers *peers; /* borrows; owner */
+    struct kvf_peers *peers;              /* borrows; owner */
     const struct kvf_config_peer *config; /* borrows; NULL for the own node */
     const char *name;                     /* borrows from the config */
     bool is_self, is_dialler;
@@ -46,7 +46,8 @@ struct kvf_peer {
     uint8_t nonce[KVF_NONCE_BYTES];      /* the peer's process */
     uint8_t our_token[KVF_NONCE_BYTES];  /* it must show this on its data */
     uint8_t peer_token[KVF_NONCE_BYTES]; /* we must show this on ours */
-    uint64_t tag_in, tag_out;
+    uint64_t tag_in, tag_out; /* of frames to us and from us; 0 before the Hello */
+    uint64_t announced_tag;   /* becomes tag_in when the answer came */
     uint64_t sequence_in, sequence_out;
 
     struct kvf_stream *stream;       /* owns */
@@ -56,7 +57,7 @@ struct kvf_peer {
     uint32_t n_slots; /* staging slots held on behalf of this peer */
 
     struct kvf_lookup lookup;
-    struct kvf_timer timer;     /* dial, hello or heartbeat, by state */
+    struct kvf_timer timer; /* dial, hello or heartbeat, by state */
     uint32_t backoff_ms;
     uint64_t heard_ns, rtt_ns;
     uint64_t ping_sequence;
@@ -77,7 +78,8 @@ struct kvf_peer_events {
     void (*up)(void *owner, struct kvf_peer *peer);
     void (*down)(void *owner, struct kvf_peer *peer, enum kvf_status status);
     /* Session messages: RequestInfo .. Notify. The message is valid during the call. */
-    void (*message)(void *owner, struct kvf_peer *peer, const struct kvf_message *message);
+    void (*message)(void *owner, struct kvf_peer *peer,
+                    const struct kvf_message *message);
 };
 
 struct kvf_peers_config {
@@ -97,7 +99,8 @@ enum kvf_status KVF_MUST_CHECK kvf_peers_create(const struct kvf_peers_config *c
                                                 struct kvf_peers **out_peers);
 void kvf_peers_destroy(struct kvf_peers *peers); /* accepts NULL */
 
-/* NULL when the topology does not know the name. The own node's name finds the self peer. */
+/* NULL when the topology does not know the name. The own node's name finds the self peer.
+ */
 struct kvf_peer *kvf_peers_find(struct kvf_peers *peers, const char *node);
 /* The peer whose data token (ours, shown by it) this is; NULL: unknown. */
 struct kvf_peer *kvf_peers_find_token(struct kvf_peers *peers,

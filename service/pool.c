@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools come as files, so that the size is asked of the kernel and not of the engine, and so
- * that the memory lives on when the engine dies in mid-transfer. A file that could shrink
- * would turn a copy into SIGBUS; therefore the seal is demanded, not checked once.
+ * Pools come as files, so that the size is asked of the kernel and not of the engine, and
+ * so that the memory lives on when the engine dies in mid-transfer. A file that could
+ * shrink would turn a copy into SIGBUS; therefore the seal is demanded, not checked once.
  */
 #include "service/pool.h"
 
@@ -28,9 +28,10 @@ static enum kvf_status check_file(const struct kvf_pool_wanted *wanted,
 {
     int seals = fcntl(wanted->fd, F_GET_SEALS);
     if (seals < 0) {
-        return refuse(out_refusal, KVF_POOL_UNSEALED,
-                      "the pool's descriptor is not a memfd; make it with memfd_create() and "
-                      "MFD_ALLOW_SEALING");
+        return refuse(
+            out_refusal, KVF_POOL_UNSEALED,
+            "the pool's descriptor is not a memfd; make it with memfd_create() and "
+            "MFD_ALLOW_SEALING");
     }
     if ((seals & F_SEAL_SHRINK) == 0) {
         return refuse(out_refusal, KVF_POOL_UNSEALED,
@@ -44,10 +45,11 @@ static enum kvf_status check_file(const struct kvf_pool_wanted *wanted,
     uint64_t end;
     if (wanted->length == 0 || !kvf_size_add(wanted->offset, wanted->length, &end) ||
         end > (uint64_t)info.st_size) {
-        (void)snprintf(out_refusal->text, sizeof(out_refusal->text),
-                       "pool of %llu bytes at offset %llu does not lie in its file of %lld",
-                       (unsigned long long)wanted->length,
-                       (unsigned long long)wanted->offset, (long long)info.st_size);
+        (void)snprintf(
+            out_refusal->text, sizeof(out_refusal->text),
+            "pool of %llu bytes at offset %llu does not lie in its file of %lld",
+            (unsigned long long)wanted->length, (unsigned long long)wanted->offset,
+            (long long)info.st_size);
         return KVF_BAD_REF;
     }
     return KVF_OK;
@@ -61,7 +63,8 @@ static enum kvf_status copy_layout(struct kvf_daemon_pool *pool,
     if (pool->layer_offsets == NULL) {
         return KVF_NO_MEMORY;
     }
-    memcpy(pool->layer_offsets, layout->layer_offsets, layout->n_layers * sizeof(uint64_t));
+    memcpy(pool->layer_offsets, layout->layer_offsets,
+           layout->n_layers * sizeof(uint64_t));
     pool->layout.layer_offsets = pool->layer_offsets;
     return KVF_OK;
 }
@@ -73,8 +76,8 @@ static enum kvf_status map_file(struct kvf_daemon_pool *pool,
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t before = wanted->offset % page;
     pool->map_length = wanted->length + before;
-    void *base = mmap(NULL, pool->map_length, PROT_READ | PROT_WRITE, MAP_SHARED, wanted->fd,
-                      (off_t)(wanted->offset - before));
+    void *base = mmap(NULL, pool->map_length, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      wanted->fd, (off_t)(wanted->offset - before));
     if (base == MAP_FAILED) {
         return refuse(out_refusal, KVF_SYSTEM,
                       "the pool's memfd cannot be mapped for reading and writing");
@@ -107,7 +110,8 @@ static void destroy(struct kvf_daemon_pool *pool)
         pool->transports[i]->ops->memory_remove(pool->transports[i], pool->memory[i]);
     }
     if (pool->map_base != NULL) {
-        (void)munmap(pool->map_base, pool->map_length); /* nothing to do about a failure */
+        (void)munmap(pool->map_base,
+                     pool->map_length); /* nothing to do about a failure */
     }
     kvf_free(pool->layer_offsets);
     kvf_free(pool);
@@ -115,7 +119,8 @@ static void destroy(struct kvf_daemon_pool *pool)
 
 enum kvf_status kvf_daemon_pool_create(const struct kvf_pool_wanted *wanted,
                                        struct kvf_transport *const *transports,
-                                       size_t n_transports, struct kvf_daemon_pool **out_pool,
+                                       size_t n_transports,
+                                       struct kvf_daemon_pool **out_pool,
                                        struct kvf_plan_refusal *out_refusal)
 {
     if (wanted->memory_kind != KVF_MEMORY_HOST) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine's registered pool inside the daemon: its mapping, its layout, its registrations
- * with the transports. References count the transfers that use it; it is unmapped when it
- * was removed and the last reference went, so it may outlive the engine. Loop thread.
+ * An engine's registered pool inside the daemon: its mapping, its layout, its
+ * registrations with the transports. References count the transfers that use it; it is
+ * unmapped when it was removed and the last reference went, so it may outlive the engine.
+ * Loop thread.
  */
 #ifndef KVF_SERVICE_POOL_H
 #define KVF_SERVICE_POOL_H
@@ -27,9 +28,9 @@ struct kvf_daemon_pool {
     uint32_t n_references;
     bool is_removed; /* no new references; the last release frees it */
     size_t n_transports;
-    struct kvf_transport *transports[KVF_TRANSPORTS_MAX];     /* borrows */
+    struct kvf_transport *transports[KVF_TRANSPORTS_MAX];    /* borrows */
     struct kvf_transport_memory *memory[KVF_TRANSPORTS_MAX]; /* owns */
-    struct kvf_node node;                                     /* in its session's list */
+    struct kvf_node node;                                    /* in its session's list */
 };
 
 struct kvf_pool_wanted {
@@ -39,14 +40,13 @@ struct kvf_pool_wanted {
     int fd;                  /* borrowed */
 };
 
-/* Checks the file (a memfd sealed against shrinking, long enough), the layout, maps it and
- * registers it. Errors with a sentence in *out_refusal: POOL_UNSEALED, BAD_REF,
+/* Checks the file (a memfd sealed against shrinking, long enough), the layout, maps it
+ * and registers it. Errors with a sentence in *out_refusal: POOL_UNSEALED, BAD_REF,
  * INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY, SYSTEM. */
-enum kvf_status KVF_MUST_CHECK
-kvf_daemon_pool_create(const struct kvf_pool_wanted *wanted,
-                       struct kvf_transport *const *transports, size_t n_transports,
-                       struct kvf_daemon_pool **out_pool,
-                       struct kvf_plan_refusal *out_refusal);
+enum kvf_status KVF_MUST_CHECK kvf_daemon_pool_create(
+    const struct kvf_pool_wanted *wanted, struct kvf_transport *const *transports,
+    size_t n_transports, struct kvf_daemon_pool **out_pool,
+    struct kvf_plan_refusal *out_refusal);
 
 void kvf_daemon_pool_acquire(struct kvf_daemon_pool *pool);
 /* Frees the pool when it was removed and this was the last reference. */
@@ -54,7 +54,8 @@ void kvf_daemon_pool_release(struct kvf_daemon_pool *pool);
 /* Takes the pool from its owner; must be off every list. Accepts NULL. */
 void kvf_daemon_pool_remove(struct kvf_daemon_pool *pool);
 
-struct kvf_transport_memory *kvf_daemon_pool_memory(const struct kvf_daemon_pool *pool,
-                                                    const struct kvf_transport *transport);
+struct kvf_transport_memory *
+kvf_daemon_pool_memory(const struct kvf_daemon_pool *pool,
+                       const struct kvf_transport *transport);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Engine sessions: one rank of one instance, connected through the Unix socket. A session
- * owns its pools and its live requests; when its socket goes, so do they. Frames are judged
- * like a peer's. Loop thread.
+ * owns its pools and its live requests; when its socket goes, so do they. Frames are
+ * judged like a peer's. Loop thread.
  */
 #ifndef KVF_SERVICE_SESSION_H
 #define KVF_SERVICE_SESSION_H
@@ -38,12 +38,15 @@ struct kvf_session {
     struct kvf_timer timer; /* hello */
     struct kvf_zombie zombie;
     bool is_registered; /* hello accepted */
+    bool is_overrun;    /* its event queue is full: closed in the next completion phase */
+    struct kvf_post overrun_post, more_post;
     uint64_t pool_bytes;
     const char **node_names; /* owns the array: what CommState says, one per rank */
 };
 
 struct kvf_session_events {
-    void (*offer)(void *owner, struct kvf_session *session, const struct kvf_offer *offer);
+    void (*offer)(void *owner, struct kvf_session *session,
+                  const struct kvf_offer *offer);
     void (*offer_ready)(void *owner, struct kvf_session *session,
                         const struct kvf_offer_ready *ready);
     void (*receive)(void *owner, struct kvf_session *session,
@@ -66,8 +69,8 @@ struct kvf_sessions_config {
     void *owner;
 };
 
-enum kvf_status KVF_MUST_CHECK kvf_sessions_create(const struct kvf_sessions_config *config,
-                                                   struct kvf_sessions **out_sessions);
+enum kvf_status KVF_MUST_CHECK kvf_sessions_create(
+    const struct kvf_sessions_config *config, struct kvf_sessions **out_sessions);
 void kvf_sessions_destroy(struct kvf_sessions *sessions); /* accepts NULL */
 
 /* A registered session, NULL when there is none. */
@@ -80,11 +83,12 @@ const struct kvf_list *kvf_sessions_list(const struct kvf_sessions *sessions);
 
 struct kvf_daemon_pool *kvf_session_pool(struct kvf_session *session, uint32_t group);
 
-/* Queues a message to the engine; a session whose queue is full is closed (the engine does
- * not read). Never fails visibly: an engine that is gone needs no answer. */
+/* Queues a message to the engine; a session whose queue is full is closed (the engine
+ * does not read). Never fails visibly: an engine that is gone needs no answer. */
 void kvf_session_send(struct kvf_session *session, const struct kvf_message *message);
 
 /* The session's DataTransceiverState, borrowed pointers valid while the session lives. */
-void kvf_session_state(const struct kvf_session *session, struct kvf_transceiver_state *out);
+void kvf_session_state(const struct kvf_session *session,
+                       struct kvf_transceiver_state *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staging arena. Pages are touched by use only, so an idle daemon does not pay for it.
- * The free list is a stack: the slot used last is the one most likely in a cache.
+ * The staging arena. Pages are touched by use only, so an idle daemon does not pay for
+ * it. The free list is a stack: the slot used last is the one most likely in a cache.
  */
 #include "service/slots.h"
 
@@ -17,7 +17,7 @@ struct kvf_slots {
     uint32_t n_slots, n_free, n_per_holder;
     uint32_t *free_slots; /* owns; stack of n_free entries */
     size_t n_transports;
-    struct kvf_transport *transports[KVF_TRANSPORTS_MAX];     /* borrows */
+    struct kvf_transport *transports[KVF_TRANSPORTS_MAX];    /* borrows */
     struct kvf_transport_memory *memory[KVF_TRANSPORTS_MAX]; /* owns */
 };
 
@@ -116,7 +116,7 @@ uint32_t kvf_slots_acquire(struct kvf_slots *slots, uint32_t *held)
 
 void kvf_slots_release(struct kvf_slots *slots, uint32_t slot, uint32_t *held)
 {
-    assert(slot < slots->n_slots && slots->n_free < slots->n_slots && *held > 0);
+    assert(slot < slots->n_slots && slots->n_free<slots->n_slots && * held> 0);
     *held -= 1;
     slots->free_slots[slots->n_free++] = slot;
 }

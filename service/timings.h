@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timing rows of ended transfers: one per (request, counterpart), kept in a ring for HTTP and
- * optionally written to CSV files by a writer thread. The column table in timings.c is the
- * only list of columns. Loop thread; the writer thread sees finished text only.
+ * Timing rows of ended transfers: one per (request, counterpart), kept in a ring for HTTP
+ * and optionally written to CSV files by a writer thread. The column table in timings.c
+ * is the only list of columns. Loop thread; the writer thread sees finished text only.
  */
 #ifndef KVF_SERVICE_TIMINGS_H
 #define KVF_SERVICE_TIMINGS_H
@@ -41,7 +41,8 @@ enum kvf_timings_text { KVF_TIMINGS_TEXT_KVFERRY = 0, KVF_TIMINGS_TEXT_TRTLLM = 
 struct kvf_timings;
 enum kvf_status KVF_MUST_CHECK kvf_timings_create(const struct kvf_config *config,
                                                   struct kvf_timings **out);
-void kvf_timings_destroy(struct kvf_timings *timings); /* accepts NULL; flushes, bounded 1 s */
+void kvf_timings_destroy(
+    struct kvf_timings *timings); /* accepts NULL; flushes, bounded 1 s */
 
 /* Copies the row. Never blocks; a full writer ring drops the file's row and counts. */
 void kvf_timings_add(struct kvf_timings *timings, const struct kvf_timing *timing);

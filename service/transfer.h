@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests and transfers. A *request* is what one engine asked for: an offer (send) or a
- * receive, with its lease on blocks, its deadline and its one outcome. A *transfer* is the
- * work of a request with one counterpart rank: a state table, streams of chunks, credit.
- * request.c checks and matches; transfer.c moves bytes. Loop thread.
+ * receive, with its lease on blocks, its deadline and its one outcome. A *transfer* is
+ * the work of a request with one counterpart rank: a state table, streams of chunks,
+ * credit. request.c checks and matches; transfer.c moves bytes. Loop thread.
  */
 #ifndef KVF_SERVICE_TRANSFER_H
 #define KVF_SERVICE_TRANSFER_H
@@ -27,27 +27,32 @@ enum kvf_direction { KVF_SEND = 0, KVF_RECEIVE = 1, KVF_DIRECTIONS = 2 };
 enum kvf_transfer_state {
     KVF_TRANSFER_NEW = 0,
     /* sender */
-    KVF_TRANSFER_MATCHED,   /* RequestInfo accepted; the producer's fence may be open */
+    KVF_TRANSFER_MATCHED,    /* RequestInfo accepted; the producer's fence may be open */
     KVF_TRANSFER_SEND_READY, /* Ready sent */
-    KVF_TRANSFER_SENDING,   /* chunks are posted */
-    KVF_TRANSFER_CLOSING,   /* everything posted; waits for receipts and Done */
+    KVF_TRANSFER_SENDING,    /* chunks are posted */
+    KVF_TRANSFER_CLOSING,    /* everything posted; waits for receipts and Done */
     /* receiver */
-    KVF_TRANSFER_QUEUED,    /* the counterpart's node is not up yet */
-    KVF_TRANSFER_REQUESTED, /* RequestInfo sent */
+    KVF_TRANSFER_QUEUED,        /* the counterpart's node is not up yet */
+    KVF_TRANSFER_REQUESTED,     /* RequestInfo sent */
     KVF_TRANSFER_RECEIVE_READY, /* Ready came and the plans agree */
-    KVF_TRANSFER_RECEIVING, /* chunks land, or the local copy runs */
-    KVF_TRANSFER_VERIFYING, /* all bytes came; scatters and digests finish */
+    KVF_TRANSFER_RECEIVING,     /* chunks land, or the local copy runs */
+    KVF_TRANSFER_VERIFYING,     /* all bytes came; scatters and digests finish */
     /* both */
     KVF_TRANSFER_DRAINING, /* outcome decided against; own operations come to rest */
     KVF_TRANSFER_ENDED,
     KVF_TRANSFER_STATES
 };
 
-enum kvf_path { KVF_PATH_NONE = 0, KVF_PATH_LOCAL_HOST, KVF_PATH_DIRECT, KVF_PATH_STAGED };
+enum kvf_path {
+    KVF_PATH_NONE = 0,
+    KVF_PATH_LOCAL_HOST,
+    KVF_PATH_DIRECT,
+    KVF_PATH_STAGED
+};
 
 struct kvf_transfers;
+struct kvf_requests;
 struct kvf_request;
-struct kvf_chunk;
 
 /* A stretch of a segment's stream. */
 struct kvf_interval {
@@ -59,7 +64,7 @@ struct kvf_interval {
 struct kvf_stream_plan { /* one segment with its plan */
     struct kvf_segment segment;
     struct kvf_plan plan;
-    struct kvf_daemon_pool *pool; /* ours; referenced by the request */
+    struct kvf_daemon_pool *pool;  /* ours; referenced by the request */
     struct kvf_daemon_pool *other; /* local_host: the counterpart's, referenced here */
     struct kvf_layout peer_layout; /* as told; layer_offsets in the request's arena */
     uint64_t n_bytes;
@@ -69,8 +74,9 @@ struct kvf_stream_plan { /* one segment with its plan */
 
 struct kvf_transfer {
     uint64_t id;
-    struct kvf_request *request; /* borrows; owner */
-    struct kvf_peer *peer;       /* borrows; lives as long as the topology */
+    struct kvf_transfers *transfers; /* borrows; owner */
+    struct kvf_request *request;     /* borrows; owner */
+    struct kvf_peer *peer;           /* borrows; lives as long as the topology */
     uint64_t peer_epoch;
     uint64_t peer_session; /* the counterpart's transfer id; 0: not known yet */
     uint32_t peer_rank;
@@ -82,7 +88,9 @@ struct kvf_transfer {
 
     struct kvf_stream_plan *streams; /* [n_streams], in the request's arena */
     size_t n_streams, current_stream;
-    uint64_t total_bytes, done_bytes, posted_bytes;
+    uint64_t total_bytes;
+    uint64_t arrived_bytes; /* receiver: landed, perhaps not scattered yet */
+    uint64_t done_bytes;    /* receiver: in place; sender: as receipts say */
     uint64_t plan_hash;
     uint64_t lease_generation;
 
@@ -92,11 +100,14 @@ struct kvf_transfer {
     uint64_t n_chunks_posted, credit_chunks; /* sender */
     uint64_t n_chunks_receipted;             /* receiver: receipts sent */
     struct kvf_list chunks;                  /* under way: kvf_chunk.node */
-    struct kvf_list arrivals;                /* unanswered: kvf_waiting.node */
+    struct kvf_list arrivals;                /* unanswered: kvf_waiting.node in flow.c */
     struct kvf_interval landed[KVF_INTERVALS_MAX];
     size_t n_landed;
 
-    enum kvf_status status; /* KVF_IN_PROGRESS until decided */
+    bool is_done;          /* OK decided; ends when nothing is under way */
+    uint64_t local_sender; /* receiver on the same node: transfer whose blocks it reads */
+    uint32_t n_local_readers; /* sender: receivers that read its blocks right now */
+    enum kvf_status status;   /* KVF_IN_PROGRESS until decided */
     struct kvf_timing timing;
 };
 
@@ -115,14 +126,15 @@ struct kvf_request_table {
 
 struct kvf_request {
     uint64_t id;
-    uint64_t sequence; /* order of acceptance */
+    struct kvf_requests *requests; /* borrows; owner */
+    uint64_t sequence;             /* order of acceptance */
     enum kvf_direction direction;
     struct kvf_match_key key;
     UT_hash_handle hh;
     struct kvf_session *session; /* NULL once the engine is lost */
     struct kvf_node session_node, live_node;
     struct kvf_zombie zombie;
-    struct kvf_arena arena; /* tables, plans, layouts */
+    struct kvf_arena arena; /* tables, plans, layouts; lent by the set, see request.c */
     uint64_t handle;
     char label[KVF_LABEL_MAX + 1];
     char engine[128], instance[KVF_NAME_MAX + 1];
@@ -130,6 +142,7 @@ struct kvf_request {
     bool has_trace_id;
     uint8_t trace_id[16];
     uint32_t n_tokens, n_prefix_tokens;
+    struct kvf_cache_state peer_state; /* receive: the offering side's, in the arena */
     struct kvf_request_table tables[KVF_TABLES_MAX];
     size_t n_tables;
     uint64_t n_blocks;
@@ -155,15 +168,16 @@ struct kvf_transfers_config {
     struct kvf_timings *timings;
 };
 
-/* ---- transfer.c: the machine -------------------------------------------------------------- */
-enum kvf_status KVF_MUST_CHECK kvf_transfers_create(const struct kvf_transfers_config *config,
-                                                    struct kvf_transfers **out);
+/* ---- transfer.c: the machine
+ * -------------------------------------------------------------- */
+enum kvf_status KVF_MUST_CHECK kvf_transfers_create(
+    const struct kvf_transfers_config *config, struct kvf_transfers **out);
 void kvf_transfers_destroy(struct kvf_transfers *transfers); /* accepts NULL */
 
 /* A transfer of `request` with rank peer_rank behind peer. NULL: at the ceiling. */
 struct kvf_transfer *kvf_transfer_create(struct kvf_transfers *transfers,
-                                         struct kvf_request *request, struct kvf_peer *peer,
-                                         uint32_t peer_rank);
+                                         struct kvf_request *request,
+                                         struct kvf_peer *peer, uint32_t peer_rank);
 
 /* Receiver: asks the counterpart as soon as its node is up. */
 void kvf_transfer_start_receive(struct kvf_transfer *transfer);
@@ -171,7 +185,8 @@ void kvf_transfer_start_receive(struct kvf_transfer *transfer);
 void kvf_transfer_start_send(struct kvf_transfer *transfer,
                              const struct kvf_request_info *info);
 void kvf_transfer_fence_closed(struct kvf_transfer *transfer);
-/* Decides against: the counterpart is told when `tell_peer`, own operations are drained. */
+/* Decides against: the counterpart is told when `tell_peer`, own operations are drained.
+ */
 void kvf_transfer_stop(struct kvf_transfer *transfer, enum kvf_status status,
                        const char *detail, bool tell_peer);
 
@@ -184,7 +199,8 @@ void kvf_transfers_peer_down(struct kvf_transfers *transfers, struct kvf_peer *p
 void kvf_transfers_arrived(struct kvf_transfers *transfers, struct kvf_peer *peer,
                            struct kvf_arrival *arrival,
                            const struct kvf_chunk_header *header);
-void kvf_transfers_arrival_lost(struct kvf_transfers *transfers, struct kvf_arrival *arrival);
+void kvf_transfers_arrival_lost(struct kvf_transfers *transfers,
+                                struct kvf_arrival *arrival);
 
 const struct kvf_list *kvf_transfers_in_state(const struct kvf_transfers *transfers,
                                               enum kvf_transfer_state state);
@@ -192,10 +208,20 @@ uint64_t kvf_transfers_progress_bytes(const struct kvf_transfers *transfers);
 const char *kvf_transfer_state_name(enum kvf_transfer_state state);
 const char *kvf_path_name(enum kvf_path path);
 
-/* ---- request.c: what transfer.c reports upwards ------------------------------------------- */
-/* Outcome known (once) and everything at rest (once, later or at the same time). */
+/* ---- request.c: what transfer.c reports upwards
+ * ------------------------------------------- */
+/* The outcome is known and not OK, blocks are still touched. Tells the engine DONE. */
 void kvf_request_decided(struct kvf_request *request, enum kvf_status status,
                          const char *detail);
-void kvf_request_quiesced(struct kvf_request *request);
+/* Everything is at rest: tells the engine what it does not know yet, keeps the timing
+ * row, frees the request at the end of the turn. */
+void kvf_request_ended(struct kvf_request *request, struct kvf_transfer *transfer);
+/* (Re)starts the deadline timer: the request's own deadline, or sooner while its
+ * counterpart's node is down. */
+void kvf_request_arm_timer(struct kvf_request *request);
+
+/* Ready{ready = false}: a RequestInfo that has no transfer here. */
+void kvf_transfer_refuse(struct kvf_peer *peer, uint64_t receiver_session,
+                         enum kvf_status cause, const char *detail);
 
 #endif
