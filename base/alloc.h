@@ -31,8 +31,8 @@ bool kvf_size_add(uint64_t a, uint64_t b, uint64_t *out);
 bool kvf_size_mul(uint64_t a, uint64_t b, uint64_t *out);
 
 /*
- * A bump arena with a byte budget: what one message decodes into. Reset keeps the first
- * chunk, so a reused arena does not allocate in the steady state.
+ * A bump arena with a byte budget: what one message decodes into. Reset keeps the newest
+ * chunk, which is the largest, so a reused arena soon does not allocate any more.
  */
 struct kvf_arena_chunk;
 struct kvf_arena {
