@@ -22,8 +22,10 @@ void kvf_slab_destroy(struct kvf_slab *slab); /* accepts NULL */
 
 /* A zeroed object; NULL at the ceiling or without memory. *out_id is never 0. */
 void *kvf_slab_acquire(struct kvf_slab *slab, uint64_t *out_id);
-/* Object by id, NULL when the id is stale, foreign or 0. */
+/* Object by id, NULL when the id is stale, 0 or made up. An id of another slab is an
+ * error of ours and may hit: keep ids apart by their field's name. */
 void *kvf_slab_find(const struct kvf_slab *slab, uint64_t id);
+/* id must be alive. */
 void kvf_slab_release(struct kvf_slab *slab, uint64_t id);
 
 uint32_t kvf_slab_used(const struct kvf_slab *slab);
