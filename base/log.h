@@ -16,6 +16,8 @@
 
 #include <kvferry/status.h>
 
+#include "base/clock.h"
+
 enum kvf_log_level {
     KVF_LOG_ERROR = 0,
     KVF_LOG_WARN = 1,
@@ -34,25 +36,36 @@ struct kvf_log_ctx {
     bool has_request;
 };
 
+/* Time of the lines and of the limit, borrowed until changed; kvf_clock_system at start.
+ * Before kvf_log_open: the simulator and tests hand in theirs. */
+void kvf_log_set_clock(const struct kvf_clock *clock);
+
 /* Starts the writer thread. fd is borrowed (normally 2). AUTO: text on a terminal, else
  * JSON lines. Before open and after close lines go to stderr directly. */
 enum kvf_status KVF_MUST_CHECK kvf_log_open(enum kvf_log_format format,
                                             enum kvf_log_level level, int fd,
                                             const char *node);
-void kvf_log_close(void); /* flushes what is queued, bounded by 1 s */
+/* Writes what is queued, for at most 1 s; then fd is the caller's again. */
+void kvf_log_close(void);
 void kvf_log_set_level(enum kvf_log_level level);
 enum kvf_log_level kvf_log_get_level(void);
 bool kvf_log_level_parse(const char *text, enum kvf_log_level *out_level);
 const char *kvf_log_level_name(enum kvf_log_level level);
+/* Events at a level since start, including those a limit or a full ring kept back. */
 uint64_t kvf_log_count(enum kvf_log_level level);
+/* Lines lost to a full ring or to a descriptor that failed or stayed full. */
 uint64_t kvf_log_dropped(void);
 
+/* A call site and its limit: the lines kept back are counted and reported as suppressed=N
+ * by the next line that gets through. */
 struct kvf_log_site {
     uint64_t window_ns; /* start of the running second */
     uint32_t n_in_window;
     uint32_t n_suppressed;
 };
 
+/* Keeps errno. site NULL: no limit. What does not fit in a line is cut, marked by "...".
+ */
 void kvf_log_write(enum kvf_log_level level, struct kvf_log_site *site,
                    const struct kvf_log_ctx *ctx, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
