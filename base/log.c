@@ -34,12 +34,12 @@
 #define POLL_SLICE_MS    50 /* how soon a stuck writer notices that time is up */
 #define DIRECT_LIMIT_NS  (100 * KVF_NS_PER_MS) /* one line without the writer */
 #define GIVE_UP_NS       (900 * KVF_NS_PER_MS) /* after close, the queued lines */
-#define JOIN_LIMIT_NS    (1000 * KVF_NS_PER_MS)
+#define CLOSE_LIMIT_NS   (1000 * KVF_NS_PER_MS)
 
 struct writer {
     struct kvf_ring *ring; /* owns; of struct kvf_log_line */
     sem_t n_waiting;       /* one per line in the ring, one for the stop */
-    bool has_semaphore;
+    sem_t has_ended;       /* posted by the thread as its last act */
     pthread_t thread;
     int fd; /* borrowed */
     enum kvf_log_format format;
@@ -113,10 +113,12 @@ static void *writer_main(void *argument)
         }
         struct kvf_log_line line;
         if (!kvf_ring_pop(writer->ring, &line)) {
-            return NULL; /* every line is counted, so this count was the stop */
+            break; /* every line is counted, so this count was the stop */
         }
         write_or_count(writer->fd, &line, &writer->limit_ns);
     }
+    (void)sem_post(&writer->has_ended); /* from 0: cannot overflow */
+    return NULL;
 }
 
 static void writer_destroy(struct writer *writer)
@@ -124,9 +126,8 @@ static void writer_destroy(struct writer *writer)
     if (writer == NULL) {
         return;
     }
-    if (writer->has_semaphore) {
-        (void)sem_destroy(&writer->n_waiting); /* nobody waits on it any more */
-    }
+    (void)sem_destroy(&writer->n_waiting); /* nobody waits on them any more */
+    (void)sem_destroy(&writer->has_ended);
     kvf_ring_destroy(writer->ring);
     kvf_free(writer);
 }
@@ -161,6 +162,8 @@ static enum kvf_status writer_create(enum kvf_log_format format, int fd,
     if (writer == NULL) {
         return KVF_NO_MEMORY;
     }
+    (void)sem_init(&writer->n_waiting, 0, 0); /* fails only for other arguments */
+    (void)sem_init(&writer->has_ended, 0, 0);
     writer->fd = fd;
     writer->format = resolve_format(format, fd);
     enum kvf_status status =
@@ -168,11 +171,6 @@ static enum kvf_status writer_create(enum kvf_log_format format, int fd,
     if (status != KVF_OK) {
         goto fail;
     }
-    status = KVF_SYSTEM;
-    if (sem_init(&writer->n_waiting, 0, 0) != 0) {
-        goto fail;
-    }
-    writer->has_semaphore = true;
     status = start_thread(writer);
     if (status != KVF_OK) {
         goto fail;
@@ -210,6 +208,18 @@ enum kvf_status kvf_log_open(enum kvf_log_format format, enum kvf_log_level leve
     return KVF_OK;
 }
 
+/* False when the thread did not end in time. */
+static bool wait_ended(struct writer *writer, uint64_t limit_ns)
+{
+    struct timespec limit = {.tv_sec = (time_t)(limit_ns / KVF_NS_PER_S),
+                             .tv_nsec = (long)(limit_ns % KVF_NS_PER_S)};
+    int result;
+    do {
+        result = sem_clockwait(&writer->has_ended, CLOCK_MONOTONIC, &limit);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
 void kvf_log_close(void)
 {
     struct writer *writer = sink.writer;
@@ -220,16 +230,13 @@ void kvf_log_close(void)
     uint64_t now_ns = kvf_clock_now_ns(&kvf_clock_system);
     atomic_store_explicit(&writer->limit_ns, now_ns + GIVE_UP_NS, memory_order_relaxed);
     (void)sem_post(&writer->n_waiting); /* cannot overflow: the ring bounds the count */
-
-    uint64_t join_ns = now_ns + JOIN_LIMIT_NS;
-    struct timespec limit = {.tv_sec = (time_t)(join_ns / KVF_NS_PER_S),
-                             .tv_nsec = (long)(join_ns % KVF_NS_PER_S)};
-    if (pthread_clockjoin_np(writer->thread, NULL, CLOCK_MONOTONIC, &limit) == 0) {
-        writer_destroy(writer);
+    if (!wait_ended(writer, now_ns + CLOSE_LIMIT_NS)) {
+        /* Stuck inside write (a dead network disk): the thread keeps its memory. */
+        (void)pthread_detach(writer->thread);
         return;
     }
-    /* Stuck inside write (a dead network disk): the thread keeps its memory. */
-    (void)pthread_detach(writer->thread);
+    (void)pthread_join(writer->thread, NULL); /* it only has to return */
+    writer_destroy(writer);
 }
 
 void kvf_log_set_level(enum kvf_log_level level)
@@ -288,9 +295,13 @@ static void write_direct(const struct kvf_log_event *event)
     write_or_count(STDERR_FILENO, &line, &limit_ns);
 }
 
-/* The gap is told where it is in the log: before the first line after it. */
+/* Waits until half of the ring is free: told earlier, each slot that comes free would go
+ * to a line about the gap and make the gap longer. */
 static void report_gap(uint64_t wall_ns)
 {
+    if (kvf_ring_length(sink.writer->ring) > RING_LINES / 2) {
+        return;
+    }
     char message[64];
     (void)snprintf(message, sizeof(message), "log ring full, %llu lines lost",
                    (unsigned long long)(sink.n_full - sink.n_full_reported));
@@ -347,7 +358,6 @@ void kvf_log_write(enum kvf_log_level level, struct kvf_log_site *site,
     char message[KVF_LOG_LINE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    errno = saved_errno; /* for %m */
     if (vsnprintf(message, sizeof(message), format, arguments) < 0) {
         message[0] = '\0';
     }
