@@ -278,7 +278,7 @@ uint64_t kvf_log_dropped(void)
 /* False: the ring is full. */
 static bool push(const struct kvf_log_event *event)
 {
-    struct kvf_log_line line;
+    struct kvf_log_line line = {0};
     kvf_log_line_format(sink.writer->format, event, &line);
     if (!kvf_ring_push(sink.writer->ring, &line)) {
         return false;
@@ -289,7 +289,7 @@ static bool push(const struct kvf_log_event *event)
 
 static void write_direct(const struct kvf_log_event *event)
 {
-    struct kvf_log_line line;
+    struct kvf_log_line line = {0};
     kvf_log_line_format(resolve_format(sink.format, STDERR_FILENO), event, &line);
     _Atomic uint64_t limit_ns = kvf_clock_now_ns(&kvf_clock_system) + DIRECT_LIMIT_NS;
     write_or_count(STDERR_FILENO, &line, &limit_ns);
