@@ -340,6 +340,7 @@ enum kvf_status kvf_plan_build(const struct kvf_shard *src, const struct kvf_sha
     enum kvf_status status = check_sides(src, dst, range, out_refusal);
 
     if (status == KVF_OK) {
+        plan.row_bytes = src->layout->row_bytes;
         status = intersect_heads(&plan, out_refusal);
     }
     if (status == KVF_OK) {
@@ -351,7 +352,6 @@ enum kvf_status kvf_plan_build(const struct kvf_shard *src, const struct kvf_sha
     if (status != KVF_OK) {
         return status;
     }
-    plan.row_bytes = src->layout->row_bytes;
     plan.src_origin = origin(&plan, src);
     plan.dst_origin = origin(&plan, dst);
     measure_dims(&plan, &nest);

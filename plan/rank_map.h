@@ -2,7 +2,8 @@
 /*
  * targetIRanks: which ranks of the other instance a rank talks to, who of them sends, and
  * whom a receiver listens to. Rank numbering: CP fastest, then TP, then PP; the target
- * list is nested CP outer, TP middle, PP inner. Pure functions, any thread.
+ * list is nested CP outer, TP middle, PP inner. Pipeline stages without attention layers
+ * talk to nobody and are in nobody's list. Pure functions, any thread.
  */
 #ifndef KVF_PLAN_RANK_MAP_H
 #define KVF_PLAN_RANK_MAP_H
@@ -37,6 +38,9 @@ enum kvf_status KVF_MUST_CHECK kvf_cache_state_support(
     const struct kvf_cache_state *context, const struct kvf_cache_state *generation,
     struct kvf_plan_refusal *out_refusal);
 
+/* Both states pass kvf_cache_state_check(), or its status comes back. INVALID_ARGUMENT:
+ * no such rank; LAYOUT_MISMATCH: the peer lacks layers that this rank holds; UNSUPPORTED:
+ * more targets than KVF_TARGETS_MAX. */
 enum kvf_status KVF_MUST_CHECK kvf_rank_targets(const struct kvf_cache_state *peer,
                                                 const struct kvf_cache_state *self,
                                                 int32_t self_rank,
@@ -62,5 +66,11 @@ struct kvf_rank_place {
 };
 void kvf_rank_place(const struct kvf_cache_state *state, int32_t rank,
                     struct kvf_rank_place *out);
+/* The same with heads in the numbering that the two instances share: an instance with
+ * more TP ranks than heads holds each head several times, and its ranks' own count runs
+ * over the copies. What a shard needs. */
+void kvf_rank_place_shared(const struct kvf_cache_state *state, int32_t rank,
+                           const struct kvf_cache_state *peer,
+                           struct kvf_rank_place *out);
 
 #endif
