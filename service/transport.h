@@ -25,6 +25,7 @@
 #define KVF_SPANS_MAX          64u   /* pieces of one chunk */
 #define KVF_DATA_BLOB_MAX      1024u /* bytes of a Hello blob */
 #define KVF_DATA_TOKEN_BYTES   16u
+#define KVF_CHUNK_LENGTH_MAX   (64u << 20) /* payload of one chunk */
 
 /* 72 bytes on the wire, little-endian, written field by field (chunk.c). */
 #define KVF_CHUNK_HEADER_BYTES 72u
@@ -36,14 +37,14 @@ struct kvf_chunk_header {
     uint32_t segment;
     uint32_t endpoint_generation; /* of the sender's endpoint */
     uint64_t offset;              /* in the segment's stream */
-    uint32_t length;              /* payload bytes, >= 1 */
+    uint32_t length;              /* payload bytes, 1..KVF_CHUNK_LENGTH_MAX */
     uint32_t flags;               /* KVF_CHUNK_* */
     uint32_t digest;              /* CRC32C of the payload when KVF_CHUNK_HAS_DIGEST */
 };
 #define KVF_CHUNK_HAS_DIGEST 1u
 void kvf_chunk_header_write(const struct kvf_chunk_header *header,
                             uint8_t out[KVF_CHUNK_HEADER_BYTES]);
-/* PROTOCOL: magic, version, header CRC or length out of bounds. */
+/* PROTOCOL: magic, version, header CRC, unknown flags, or length out of bounds. */
 enum kvf_status KVF_MUST_CHECK kvf_chunk_header_read(const uint8_t *bytes, size_t n,
                                                      struct kvf_chunk_header *out);
 
@@ -110,11 +111,13 @@ struct kvf_transport_ops {
                           struct kvf_transport_memory *memory);
 
     /* token: the *peer's* data token from its Hello; put in every header by the caller,
-     * and used by tcp to open its connection. Connecting is asynchronous: posts may
-     * follow at once. */
+     * and used by tcp to open its connection. peer_host: the peer's control address as a
+     * numeric host, used when the blob names none (it listens on every address); may be
+     * NULL. Connecting is asynchronous: posts may follow at once. */
     enum kvf_status (*connect)(struct kvf_transport *transport, const uint8_t *blob,
-                               size_t n, const uint8_t token[KVF_DATA_TOKEN_BYTES],
-                               void *owner, struct kvf_endpoint **out);
+                               size_t n, const char *peer_host,
+                               const uint8_t token[KVF_DATA_TOKEN_BYTES], void *owner,
+                               struct kvf_endpoint **out);
     /* Forced, never blocks: outstanding chunks complete with CANCELLED or an error as
      * soon as the transport no longer touches their memory. The endpoint pointer is dead
      * at once; its owner gets no endpoint_lost any more. */
@@ -122,15 +125,20 @@ struct kvf_transport_ops {
     /* What it really uses: "tcp", "posix", "rc_mlx5"; valid until disconnect. */
     const char *(*lane)(struct kvf_endpoint *endpoint);
 
-    /* Sends op->header and spans. BUSY: too many under way, try when one completed. */
+    /* Sends op->header and spans. BUSY: too many under way, try when one completed.
+     * After any other status than OK done is not called either. */
     enum kvf_status (*post)(struct kvf_endpoint *endpoint, struct kvf_chunk_op *op);
 
-    /* Lands the payload in op->spans (their sum == header.length); op->done follows. */
+    /* Lands the payload in op->spans (their sum == header.length); op->done follows when
+     * OK was returned. Either way the arrival is answered. */
     enum kvf_status (*receive)(struct kvf_arrival *arrival, struct kvf_chunk_op *op);
     void (*drop)(struct kvf_arrival *arrival);
 
     /* The data token that incoming connections must show to be heard (tcp); ucx checks it
-     * in every header through the owner's `arrived`. */
+     * in every header through the owner's `arrived`. Removing it ends what came under it:
+     * unanswered arrivals are lost; tcp also closes the connections, so that chunks that
+     * were being received complete with CANCELLED and touch their memory no more (remove
+     * and add again = revoke; the sender's endpoint breaks and it connects anew). */
     enum kvf_status (*token_add)(struct kvf_transport *transport,
                                  const uint8_t token[KVF_DATA_TOKEN_BYTES]);
     void (*token_remove)(struct kvf_transport *transport,
