@@ -51,6 +51,7 @@ struct kvf_copy {
     const struct kvf_copy_ops *ops;
 };
 
+/* n_workers 0: one less than the cores we may run on, at least 1 and at most 4. */
 enum kvf_status KVF_MUST_CHECK kvf_copy_create_host(struct kvf_loop *loop,
                                                     uint32_t n_workers,
                                                     struct kvf_copy **out);
