@@ -69,6 +69,12 @@ analyzer() {
         cmake --build build/analyzer --target kvf_base kvf_proto
 }
 
+# Every header compiles alone.
+headers() {
+    sources '*.h' | xargs -r -n 1 cc -fsyntax-only -std=gnu17 -Wall -Wextra -Werror \
+        -D_GNU_SOURCE -I. -Iinclude -x c
+}
+
 scripts() {
     { sources '*.sh'; sources dev .ci/run; } | xargs -r shellcheck
 }
@@ -89,6 +95,7 @@ esac
 check clang-tidy tidy
 check cppcheck cppchecker
 check 'gcc -fanalyzer' analyzer
+check headers headers
 check layers python3 cmake/check_layers.py
 check shellcheck scripts
 check codespell spelling
