@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event loop: one thread owns everything hung on it. A turn is, in this order: due
- * timers, I/O callbacks, hooks' progress, posted completions, end-of-turn destruction,
- * then sleep if every hook agrees. No callback runs inside the call that caused it, and
- * nothing is freed while its callback may be on the stack.
+ * The event loop: one thread owns everything hung on it. A turn is, in this order: sleep
+ * if nothing is due and every hook agrees, due timers, I/O callbacks, hooks' progress,
+ * posted completions, end-of-turn destruction. No callback runs inside the call that
+ * caused it, and nothing is freed while its callback may be on the stack. Whatever hangs
+ * on the loop may be removed from inside any callback.
  *
- * The caller embeds kvf_io, kvf_timer and kvf_post in its objects (the loop borrows them
- * until removed, stopped or delivered), so the steady state allocates nothing.
+ * The caller embeds kvf_io, kvf_timer and kvf_post, zeroed, in its objects (the loop
+ * borrows them until removed, stopped or delivered), so the steady state allocates
+ * nothing.
  */
 #ifndef KVF_BASE_LOOP_H
 #define KVF_BASE_LOOP_H
@@ -76,8 +78,10 @@ struct kvf_timer {
     uint32_t index; /* position in the heap + 1; 0 = not running */
     struct kvf_loop *loop;
 };
-/* Starts or moves. deadline_ns is absolute, on the loop's clock. BUSY never happens: the
- * heap grows; NO_MEMORY may. */
+/* Starts or moves. deadline_ns is absolute, on the loop's clock. Timers due in a turn run
+ * in the order of their deadlines, equal ones in the order of starting; one started by
+ * them runs in the next turn at the earliest. BUSY never happens: the heap grows;
+ * NO_MEMORY may. */
 enum kvf_status KVF_MUST_CHECK kvf_loop_timer_start(struct kvf_loop *loop,
                                                     struct kvf_timer *timer,
                                                     uint64_t deadline_ns, kvf_timer_fn fn,
@@ -118,7 +122,7 @@ void kvf_loop_destroy_later(struct kvf_loop *loop, struct kvf_zombie *zombie,
 struct kvf_hook {
     /* Does bounded work; returns true if it found any (the loop then keeps spinning). */
     bool (*progress)(void *owner);
-    /* Last look before sleeping; false: do not sleep, run another turn. May be NULL. */
+    /* Last look before sleeping; false: do not sleep this time. May be NULL. */
     bool (*prepare_sleep)(void *owner);
     void *owner;
     struct kvf_node node;
@@ -130,7 +134,8 @@ void kvf_loop_hook_remove(struct kvf_hook *hook);
 /* Makes a sleeping loop run a turn. The only call that other threads may make. */
 void kvf_loop_wake(struct kvf_loop *loop);
 
-/* ---- signals: the loop's thread blocks them and reads a signalfd */
+/* ---- signals: the loop's thread blocks them and reads a signalfd. Once per loop, before
+ * other threads start; DUPLICATE the second time. */
 typedef void (*kvf_signal_fn)(void *owner, int signo);
 enum kvf_status KVF_MUST_CHECK kvf_loop_signals_open(struct kvf_loop *loop,
                                                      const int *signos, size_t n,
