@@ -67,6 +67,9 @@ static const char *parse_host(const char *text, struct kvf_address *out,
     if (is_bracketed && host[n] != ']') {
         return "the bracket is not closed";
     }
+    if (host[n] == ':' && strchr(host + n + 1, ':') != NULL) {
+        return "an IPv6 address must be in brackets";
+    }
     if (n == 0) {
         return "the host is missing";
     }
@@ -78,9 +81,6 @@ static const char *parse_host(const char *text, struct kvf_address *out,
     *out_rest = host + n + (is_bracketed ? 1 : 0);
     if (is_bracketed) {
         return is_ipv6_literal(out->host) ? NULL : "no IPv6 address between the brackets";
-    }
-    if (host[n] == ':' && strchr(host + n + 1, ':') != NULL) {
-        return "an IPv6 address must be in brackets";
     }
     return is_host_name(out->host, n) ? NULL
                                       : "the host has a character no name may have";
