@@ -44,6 +44,7 @@ struct kvf_sockaddr {
     struct sockaddr_storage storage;
     socklen_t length;
 };
+/* "localhost" counts as numeric: 127.0.0.1. INVALID_ARGUMENT for any other name. */
 enum kvf_status KVF_MUST_CHECK
 kvf_sockaddr_from_numeric(const struct kvf_address *address, struct kvf_sockaddr *out);
 void kvf_sockaddr_format(const struct kvf_sockaddr *address, char *out, size_t out_bytes);
@@ -51,17 +52,19 @@ void kvf_sockaddr_format(const struct kvf_sockaddr *address, char *out, size_t o
 struct kvf_stream;
 struct kvf_stream_events {
     void (*opened)(void *owner); /* connect finished; not called for accepted streams */
-    /* Bytes or descriptors arrived: read them with kvf_stream_in / _take_fd. */
+    /* Bytes or descriptors arrived: take them with ops->in and ops->take_fd. */
     void (*readable)(void *owner);
     void (*drained)(void *owner); /* the out buffer became empty; may be NULL */
-    /* The stream is unusable: PEER_LOST (closed or reset), EXPIRED (connect or user
-     * timeout), SYSTEM. Called once; the owner still closes it. */
+    /* The stream is unusable: PEER_LOST (closed, reset, refused, unreachable), EXPIRED
+     * (connect or user timeout), PROTOCOL (more descriptors than may wait), PERMISSION (a
+     * unix path), NO_MEMORY, SYSTEM. Called once, after `readable` has offered what came
+     * before; the owner still closes it. */
     void (*lost)(void *owner, enum kvf_status status);
 };
 struct kvf_stream_config {
     size_t in_max_bytes;      /* reading pauses at this many unread bytes */
-    size_t out_max_bytes;     /* kvf_stream_send beyond it returns BUSY */
-    uint32_t connect_ms;      /* connect timeout */
+    size_t out_max_bytes;     /* sending beyond it returns BUSY */
+    uint32_t connect_ms;      /* connect timeout; 0: the kernel's */
     uint32_t user_timeout_ms; /* TCP_USER_TIMEOUT and keepalive; 0: none */
 };
 struct kvf_credentials {
@@ -79,6 +82,7 @@ struct kvf_listener_events {
 
 struct kvf_sock; /* a network: the system's or a simulated one */
 struct kvf_sock_ops {
+    /* The host is numeric. BUSY: taken; INVALID_ARGUMENT: no such address here. */
     enum kvf_status (*listen)(struct kvf_sock *sock, const struct kvf_address *address,
                               const struct kvf_listener_events *events, void *owner,
                               struct kvf_listener **out);
@@ -87,19 +91,28 @@ struct kvf_sock_ops {
     uint16_t (*listener_port)(
         const struct kvf_listener *listener); /* bound port, 0 for unix */
     void (*listener_pause)(struct kvf_listener *listener, bool is_paused);
+    /* Fails only for want of memory or descriptors; how connecting went, also when that
+     * is known at once, comes as `opened` or `lost`. Sends may be queued before that. */
     enum kvf_status (*connect)(struct kvf_sock *sock, const struct kvf_sockaddr *to,
                                const struct kvf_stream_config *config,
                                const struct kvf_stream_events *events, void *owner,
                                struct kvf_stream **out);
     void (*attach)(struct kvf_stream *stream, const struct kvf_stream_config *config,
                    const struct kvf_stream_events *events, void *owner);
-    void (*close)(struct kvf_stream *stream); /* accepts NULL; freed at end of turn */
-    struct kvf_buf *(*in)(struct kvf_stream *stream); /* unread bytes, consume from it */
-    int (*take_fd)(struct kvf_stream *stream);        /* -1: none; the caller owns it */
-    /* Queues all or nothing; fds are duplicated at once and ride on the first byte. */
+    /* Accepts NULL; freed at end of turn. Of what is still queued the socket gets as much
+     * as it takes without waiting. */
+    void (*close)(struct kvf_stream *stream);
+    /* Unread bytes, consume from it. Call it anew each time: that is also how a paused
+     * stream learns that there may be room again. */
+    struct kvf_buf *(*in)(struct kvf_stream *stream);
+    int (*take_fd)(struct kvf_stream *stream); /* -1: none; the caller owns it */
+    /* Queues all or nothing; fds are duplicated at once and ride on the first byte. BUSY:
+     * over out_max_bytes or KVF_STREAM_FDS_MAX; PEER_LOST: after `lost`; UNSUPPORTED:
+     * fds on TCP; INVALID_ARGUMENT: fds without a byte. */
     enum kvf_status (*send)(struct kvf_stream *stream, const void *bytes, size_t n_bytes,
                             const int *fds, size_t n_fds);
     size_t (*out_length)(const struct kvf_stream *stream);
+    /* UNSUPPORTED on TCP. */
     enum kvf_status (*credentials)(const struct kvf_stream *stream,
                                    struct kvf_credentials *out);
 };

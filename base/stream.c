@@ -367,9 +367,9 @@ static void begin_connect(struct kvf_stream *stream)
     int rc = connect(stream->fd, (const struct sockaddr *)&stream->to.storage,
                      stream->to.length);
     if (rc == 0 || errno == EINPROGRESS || errno == EINTR) {
-        status = watch(stream, rc == 0 ? 0 : KVF_IO_WRITE);
+        status = start_timer(stream, stream->deadline_ns);
         if (status == KVF_OK) {
-            status = start_timer(stream, stream->deadline_ns);
+            status = watch(stream, rc == 0 ? 0 : KVF_IO_WRITE);
         }
         if (status != KVF_OK || rc == 0) {
             schedule(stream, status);
