@@ -20,10 +20,14 @@ struct kvf_lookup {
     struct kvf_timer timer;
 };
 struct kvf_resolver_ops {
+    /* done gets OK, EXPIRED, PEER_UNREACHABLE (no such name, or no answer), BUSY (too
+     * many lookups wait), NO_MEMORY or SYSTEM. lookup is zeroed before its first use. */
     void (*lookup)(struct kvf_resolver *resolver, const struct kvf_address *address,
                    uint32_t timeout_ms, struct kvf_lookup *lookup, kvf_done_fn done,
                    void *owner);
+    /* done is not called any more; no-op when nothing is under way. */
     void (*cancel)(struct kvf_resolver *resolver, struct kvf_lookup *lookup);
+    /* Accepts NULL. Lookups must have ended or been cancelled. */
     void (*destroy)(struct kvf_resolver *resolver);
 };
 struct kvf_resolver {
