@@ -158,6 +158,7 @@ static enum kvf_status bind_status(int error)
     case EADDRINUSE:
         return KVF_BUSY;
     case EADDRNOTAVAIL:
+    case ENOENT:
     case ENOTDIR:
     case EAFNOSUPPORT:
         return KVF_INVALID_ARGUMENT;
