@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lookups by one helper thread. A ticket travels to it and back over two rings; whoever
- * holds the ticket owns it, and it never refers to the lookup from the thread's side, so
- * that a lookup can expire or be cancelled while getaddrinfo still ponders. The thread
- * touches its rings and descriptors, never the loop. A thread that does not come back
- * within the grace at the end is left behind with them: a few KiB, once, at exit.
+ * holds the ticket owns it. The thread never looks at the lookup, so that one can expire
+ * or be cancelled while getaddrinfo still ponders; tickets that nobody waits for any more
+ * pass through unasked, so that a dead name server leaves no backlog behind. The thread
+ * touches the channel alone, never the loop. One that does not come back within the grace
+ * at the end is left behind with its channel: a few KiB, once, at exit.
  */
 #include "base/resolver.h"
 
@@ -12,7 +13,9 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -29,6 +32,7 @@
 
 struct ticket {
     struct kvf_lookup *lookup; /* loop's side only; NULL: nobody waits any more */
+    _Atomic bool is_abandoned; /* the same, for the thread */
     struct kvf_address address;
     struct kvf_sockaddr result;
     int gai_error, system_error; /* of getaddrinfo; valid on the way back */
@@ -36,8 +40,11 @@ struct ticket {
 
 /* What loop and thread share. */
 struct channel {
-    struct kvf_ring *questions, *answers; /* owns; of struct ticket *, NULL: stop */
-    int question_fd, answer_fd;           /* owns; eventfds, the first one blocking */
+    struct kvf_ring *questions, *answers; /* owns; of struct ticket * */
+    sem_t n_questions;                    /* one per question, one for the stop */
+    _Atomic bool is_stopping;
+    sem_t has_ended; /* posted by the thread as its last act */
+    int answer_fd;   /* owns; eventfd */
 };
 
 struct system_resolver {
@@ -57,14 +64,6 @@ static struct system_resolver *system_of(struct kvf_resolver *resolver)
 
 /* ---- the thread */
 
-static void signal_eventfd(int fd)
-{
-    uint64_t one = 1;
-    ssize_t n = write(fd, &one, sizeof(one));
-    assert(n == sizeof(one)); /* an eventfd takes 2^64 - 2 of them */
-    (void)n;                  /* unused without assertions */
-}
-
 static void look_up(struct ticket *ticket)
 {
     char port[PORT_TEXT];
@@ -81,24 +80,34 @@ static void look_up(struct ticket *ticket)
     }
 }
 
+static void push_answer(struct channel *channel, struct ticket *ticket)
+{
+    uint64_t one = 1;
+    bool is_pushed = kvf_ring_push(channel->answers, &ticket);
+    assert(is_pushed); /* the ring holds every ticket there is */
+    (void)is_pushed;   /* unused without assertions */
+    (void)!write(channel->answer_fd, &one, sizeof(one)); /* fails only at 2^64 - 2 */
+}
+
 static void *answer_questions(void *argument)
 {
     struct channel *channel = argument;
     for (;;) {
         struct ticket *ticket;
-        uint64_t n;
-        while (kvf_ring_pop(channel->questions, &ticket)) {
-            if (ticket == NULL) {
-                return NULL;
-            }
-            look_up(ticket);
-            bool is_pushed = kvf_ring_push(channel->answers, &ticket);
-            assert(is_pushed); /* the ring holds every ticket there is */
-            (void)is_pushed;   /* unused without assertions */
-            signal_eventfd(channel->answer_fd);
+        while (sem_wait(&channel->n_questions) != 0) {
+            /* EINTR; nothing else can happen to a valid semaphore */
         }
-        (void)!read(channel->question_fd, &n, sizeof(n)); /* sleeps; EINTR looks again */
+        if (atomic_load_explicit(&channel->is_stopping, memory_order_relaxed) ||
+            !kvf_ring_pop(channel->questions, &ticket)) {
+            break; /* every question is counted, so this count was the stop */
+        }
+        if (!atomic_load_explicit(&ticket->is_abandoned, memory_order_relaxed)) {
+            look_up(ticket);
+        }
+        push_answer(channel, ticket);
     }
+    (void)sem_post(&channel->has_ended); /* from 0: cannot overflow */
+    return NULL;
 }
 
 /* ---- the loop's side */
@@ -117,20 +126,29 @@ static enum kvf_status gai_status(int gai_error)
     }
 }
 
-static void finish(struct kvf_loop *loop, struct kvf_lookup *lookup,
-                   enum kvf_status status)
+static void abandon_ticket(struct kvf_lookup *lookup)
 {
     struct ticket *ticket = lookup->ticket;
     if (ticket != NULL) {
         ticket->lookup = NULL;
+        atomic_store_explicit(&ticket->is_abandoned, true, memory_order_relaxed);
         lookup->ticket = NULL;
     }
+}
+
+static void finish(struct kvf_loop *loop, struct kvf_lookup *lookup,
+                   enum kvf_status status)
+{
+    abandon_ticket(lookup);
     kvf_loop_timer_stop(&lookup->timer);
     kvf_loop_post(loop, &lookup->post, lookup->done, lookup->owner, status);
 }
 
 static void take_answer(struct system_resolver *resolver, const struct ticket *ticket)
 {
+    if (ticket->lookup == NULL) {
+        return;
+    }
     enum kvf_status status = gai_status(ticket->gai_error);
     if (status != KVF_OK) {
         kvf_log_warn(NULL, "name %s not resolved: %s", ticket->address.host,
@@ -138,10 +156,8 @@ static void take_answer(struct system_resolver *resolver, const struct ticket *t
                          ? strerrordesc_np(ticket->system_error)
                          : gai_strerror(ticket->gai_error));
     }
-    if (ticket->lookup != NULL) {
-        ticket->lookup->result = ticket->result;
-        finish(resolver->loop, ticket->lookup, status);
-    }
+    ticket->lookup->result = ticket->result;
+    finish(resolver->loop, ticket->lookup, status);
 }
 
 static void answers_ready(void *owner, uint32_t events)
@@ -191,7 +207,7 @@ static enum kvf_status ask(struct system_resolver *resolver,
     assert(is_pushed); /* n_out is below the ring's size */
     (void)is_pushed;   /* unused without assertions */
     resolver->n_out++;
-    signal_eventfd(resolver->channel->question_fd);
+    (void)sem_post(&resolver->channel->n_questions); /* n_out bounds the count */
     return KVF_OK;
 }
 
@@ -215,61 +231,59 @@ static void system_lookup(struct kvf_resolver *resolver,
 
 static void system_cancel(struct kvf_resolver *resolver, struct kvf_lookup *lookup)
 {
-    struct ticket *ticket = lookup->ticket;
     (void)resolver; /* the lookup knows its ticket */
-    if (ticket != NULL) {
-        ticket->lookup = NULL;
-        lookup->ticket = NULL;
-    }
+    abandon_ticket(lookup);
     kvf_loop_timer_stop(&lookup->timer);
     kvf_loop_post_remove(&lookup->post);
 }
 
 /* ---- life */
 
-static void close_channel(struct channel *channel)
+static void free_tickets(struct kvf_ring *ring)
 {
     struct ticket *ticket;
+    while (ring != NULL && kvf_ring_pop(ring, &ticket)) {
+        kvf_free(ticket);
+    }
+    kvf_ring_destroy(ring);
+}
+
+static void close_channel(struct channel *channel)
+{
     if (channel == NULL) {
         return;
     }
-    while (channel->questions != NULL && kvf_ring_pop(channel->questions, &ticket)) {
-        kvf_free(ticket);
-    }
-    while (channel->answers != NULL && kvf_ring_pop(channel->answers, &ticket)) {
-        kvf_free(ticket);
-    }
-    kvf_ring_destroy(channel->questions);
-    kvf_ring_destroy(channel->answers);
-    if (channel->question_fd >= 0) {
-        (void)close(channel->question_fd); /* a counter: nothing to lose */
-    }
+    free_tickets(channel->questions);
+    free_tickets(channel->answers);
     if (channel->answer_fd >= 0) {
         (void)close(channel->answer_fd); /* a counter: nothing to lose */
     }
+    (void)sem_destroy(&channel->n_questions); /* nobody waits on them any more */
+    (void)sem_destroy(&channel->has_ended);
     kvf_free(channel);
 }
 
 /* True when the thread is gone and the channel is ours alone. */
 static bool stop_thread(struct system_resolver *resolver)
 {
-    struct ticket *stop = NULL;
-    struct timespec until;
     if (!resolver->has_thread) {
         return true;
     }
-    bool is_pushed = kvf_ring_push(resolver->channel->questions, &stop);
-    assert(is_pushed); /* there is room for the tickets and this one */
-    (void)is_pushed;   /* unused without assertions */
-    signal_eventfd(resolver->channel->question_fd);
+    atomic_store_explicit(&resolver->channel->is_stopping, true, memory_order_relaxed);
+    (void)sem_post(&resolver->channel->n_questions); /* n_out bounds the count */
     uint64_t until_ns = kvf_clock_now_ns(&kvf_clock_system) + STOP_GRACE_NS;
-    until = (struct timespec){.tv_sec = (time_t)(until_ns / KVF_NS_PER_S),
-                              .tv_nsec = (long)(until_ns % KVF_NS_PER_S)};
-    if (pthread_clockjoin_np(resolver->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
-        return true;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / KVF_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % KVF_NS_PER_S)};
+    int result;
+    do {
+        result = sem_clockwait(&resolver->channel->has_ended, CLOCK_MONOTONIC, &until);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) {
+        (void)pthread_detach(resolver->thread); /* joinable until now: cannot fail */
+        return false;
     }
-    (void)pthread_detach(resolver->thread); /* it exists: the join timed out */
-    return false;
+    (void)pthread_join(resolver->thread, NULL); /* it has ended or is about to */
+    return true;
 }
 
 static void system_destroy(struct kvf_resolver *base)
@@ -291,15 +305,13 @@ static enum kvf_status open_channel(struct channel **out)
     if (channel == NULL) {
         return KVF_NO_MEMORY;
     }
-    channel->question_fd = eventfd(0, EFD_CLOEXEC);
+    (void)sem_init(&channel->n_questions, 0, 0); /* fails only for other arguments */
+    (void)sem_init(&channel->has_ended, 0, 0);
     channel->answer_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    enum kvf_status status = KVF_OK;
-    if (channel->question_fd < 0 || channel->answer_fd < 0) {
-        status = KVF_SYSTEM;
-    }
-    if (status == KVF_OK) { /* one more for the order to stop */
-        status = kvf_ring_create(sizeof(struct ticket *), TICKETS_MAX + 1,
-                                 &channel->questions);
+    enum kvf_status status = channel->answer_fd >= 0 ? KVF_OK : KVF_SYSTEM;
+    if (status == KVF_OK) {
+        status =
+            kvf_ring_create(sizeof(struct ticket *), TICKETS_MAX, &channel->questions);
     }
     if (status == KVF_OK) {
         status = kvf_ring_create(sizeof(struct ticket *), TICKETS_MAX, &channel->answers);
