@@ -694,7 +694,7 @@ static void test_descriptors_travel_with_their_bytes(void **state)
 static void raw_write_with_fds(struct fixture *f, size_t n)
 {
     char control[CMSG_SPACE(sizeof(int) * KVF_STREAM_FDS_MAX)] = {0};
-    int fds[KVF_STREAM_FDS_MAX];
+    int fds[KVF_STREAM_FDS_MAX] = {-1};
     char byte = 'x';
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
     struct msghdr message = {.msg_iov = &iov,

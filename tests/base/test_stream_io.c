@@ -89,7 +89,7 @@ static off_t number_of(int fd)
 static enum kvf_status append_numbered(struct fixture *f, const void *bytes, size_t n,
                                        off_t first, size_t n_files)
 {
-    int fds[KVF_STREAM_FDS_MAX + 1];
+    int fds[KVF_STREAM_FDS_MAX + 1] = {-1};
     for (size_t i = 0; i < n_files; i++) {
         fds[i] = numbered_file(first + (off_t)i);
     }
@@ -131,7 +131,7 @@ static void raw_send(struct fixture *f, const void *bytes, size_t n, off_t first
                      size_t n_files)
 {
     char control[CMSG_SPACE(sizeof(int) * 2 * KVF_STREAM_FDS_MAX)] = {0};
-    int fds[2 * KVF_STREAM_FDS_MAX];
+    int fds[2 * KVF_STREAM_FDS_MAX] = {-1};
     char copy[64];
     assert_true(n <= sizeof(copy));
     memcpy(copy, bytes, n);
