@@ -193,12 +193,12 @@ static void order_dims(const struct kvf_plan *plan, struct nest *nest)
     }
 }
 
-/* Whether `outer` steps over exactly `bytes` on every side whose memory is followed. */
+/* Whether `outer` steps over exactly these bytes on every side whose memory is followed.
+ * Never true for a by_layer loop: its stride is 0 on a side that is followed. */
 static bool steps_over(const struct kvf_plan *plan, const struct kvf_plan_level *outer,
                        uint64_t src_bytes, uint64_t dst_bytes)
 {
-    return !outer->is_by_layer &&
-           (plan->src.blocks == NULL || outer->src_stride == src_bytes) &&
+    return (plan->src.blocks == NULL || outer->src_stride == src_bytes) &&
            (plan->dst.blocks == NULL || outer->dst_stride == dst_bytes);
 }
 
@@ -211,7 +211,7 @@ static void push_level(const struct kvf_plan *plan, struct kvf_plan_shape *shape
     if (level->count == 1) {
         return;
     }
-    if (shape->n_levels > 0 && !level->is_by_layer) {
+    if (shape->n_levels > 0) {
         above--;
         if (steps_over(plan, above, level->src_stride * level->count,
                        level->dst_stride * level->count)) {
