@@ -29,7 +29,8 @@ static const struct fixed_setting fixed_settings[] = {
      */
     {"UCX_TCP_TX_SEG_SIZE", "256k"},
     {"UCX_TCP_RX_SEG_SIZE", "256k"},
-    {"UCX_TCP_MAX_IOV", "32"},
+    /* Default 6. Above 29 UCX 1.13 aborts (its array on the stack). */
+    {"UCX_TCP_MAX_IOV", "24"},
     /* Shared memory is only used with error handling if told so. */
     {"UCX_POSIX_ERROR_HANDLING", "y"},
     {"UCX_SYSV_ERROR_HANDLING", "y"},
