@@ -7,6 +7,7 @@
 #ifndef KVF_ADMIN_METRIC_H
 #define KVF_ADMIN_METRIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +36,10 @@ enum kvf_status KVF_MUST_CHECK kvf_metrics_create(
     const struct kvf_metric_family *families, size_t n, struct kvf_metrics **out);
 void kvf_metrics_destroy(struct kvf_metrics *metrics); /* accepts NULL */
 
+/* The index of the family with this name; false: not declared. */
+bool kvf_metrics_find(const struct kvf_metrics *metrics, const char *name,
+                      size_t *out_family);
+
 /* The series of family (index into families) with these label values (copied; as many as
  * the family has labels), made at first use. Never NULL: without memory, or over 1500
  * series, a sink whose values are not shown is returned and counted. */
@@ -46,7 +51,8 @@ void kvf_series_set(struct kvf_series *series, double value); /* gauge; counter 
 void kvf_series_observe(struct kvf_series *series, double value); /* histogram */
 double kvf_series_get(const struct kvf_series *series); /* histogram: the count */
 
-/* Prometheus text format 0.0.4, families in table order. */
+/* Prometheus text format 0.0.4, families in table order, then the count of refused
+ * series. NO_MEMORY: the stream would not take it all. */
 enum kvf_status KVF_MUST_CHECK kvf_metrics_render(const struct kvf_metrics *metrics,
                                                   FILE *out);
 
