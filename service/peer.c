@@ -102,6 +102,16 @@ enum kvf_status kvf_peer_send(struct kvf_peer *peer, const struct kvf_message *m
     return status;
 }
 
+void kvf_peer_tell(struct kvf_peer *peer, const struct kvf_message *message)
+{
+    enum kvf_status status = kvf_peer_send(peer, message);
+    if (status != KVF_OK) {
+        struct kvf_log_ctx ctx = log_of(peer);
+        kvf_log_debug(&ctx, "%s not sent to %s: %s", kvf_message_name(message->type),
+                      peer->name, kvf_status_text(status));
+    }
+}
+
 /* ---- frames in */
 
 enum kvf_status kvf_peers_next_message(struct kvf_peers *peers, struct kvf_buf *in,
@@ -134,7 +144,7 @@ static void answer_unknown(struct kvf_peer *peer, const struct kvf_frame *frame)
                     .frame_type = frame->type,
                     .frame_sequence = frame->sequence},
     };
-    (void)kvf_peer_send(peer, &message); /* a failure ends the epoch by itself */
+    kvf_peer_tell(peer, &message);
 }
 
 static void on_ping(struct kvf_peer *peer, const struct kvf_ping *ping)
@@ -145,7 +155,7 @@ static void on_ping(struct kvf_peer *peer, const struct kvf_ping *ping)
                    .sent_ns = ping->sent_ns,
                    .wall_ns = kvf_loop_wall_ns(peer->peers->config.loop)},
     };
-    (void)kvf_peer_send(peer, &message); /* a failure ends the epoch by itself */
+    kvf_peer_tell(peer, &message);
 }
 
 static void on_pong(struct kvf_peer *peer, const struct kvf_pong *pong)
@@ -241,7 +251,7 @@ static void send_ping(struct kvf_peer *peer)
                    .data_progress = peer->bytes_sent + peer->bytes_received,
                    .last_heard_ns = peer->heard_ns},
     };
-    (void)kvf_peer_send(peer, &message); /* a failure ends the epoch by itself */
+    kvf_peer_tell(peer, &message);
 }
 
 static void on_heartbeat(void *owner)

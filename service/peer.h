@@ -56,6 +56,7 @@ struct kvf_peer {
     uint32_t endpoint_generation;
     uint32_t n_slots; /* staging slots held on behalf of this peer */
 
+    char host[64]; /* numeric, of its control connection */
     struct kvf_lookup lookup;
     struct kvf_timer timer; /* dial, hello or heartbeat, by state */
     uint32_t backoff_ms;
@@ -113,6 +114,10 @@ uint16_t kvf_peers_port(const struct kvf_peers *peers); /* bound control port */
  * ends the epoch: a peer that does not read is as good as gone. */
 enum kvf_status KVF_MUST_CHECK kvf_peer_send(struct kvf_peer *peer,
                                              const struct kvf_message *message);
+
+/* The same for messages whose loss needs no answer here: when it fails, the epoch ended or is
+ * about to, and whoever works in it hears that. */
+void kvf_peer_tell(struct kvf_peer *peer, const struct kvf_message *message);
 
 /* Ends the epoch now and reconnects with backoff. No-op for self and when DOWN. */
 void kvf_peer_fail(struct kvf_peer *peer, enum kvf_status status, const char *why);

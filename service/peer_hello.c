@@ -153,6 +153,15 @@ static bool accepts(const struct kvf_peer *peer, const char *name)
     return false;
 }
 
+/* "10.0.0.7" of "10.0.0.7:7470", "::1" of "[::1]:7470". */
+static void set_host(struct kvf_peer *peer, const char *address)
+{
+    const char *first = address[0] == '[' ? address + 1 : address;
+    const char *end = address[0] == '[' ? strchr(first, ']') : strrchr(first, ':');
+    int n = end != NULL ? (int)(end - first) : (int)strlen(first);
+    (void)snprintf(peer->host, sizeof(peer->host), "%.*s", n, first);
+}
+
 static enum kvf_status connect_data(struct kvf_peer *peer, const struct kvf_hello *hello)
 {
     const struct kvf_data_blob *blob = find_blob(hello, peer->transport->ops->name);
@@ -164,7 +173,8 @@ static enum kvf_status connect_data(struct kvf_peer *peer, const struct kvf_hell
     }
     peer->endpoint_generation++;
     return peer->transport->ops->connect(peer->transport, blob->blob.data, blob->blob.n,
-                                         peer->peer_token, peer, &peer->endpoint);
+                                         peer->host, peer->peer_token, peer,
+                                         &peer->endpoint);
 }
 
 /* ---- dialling */
@@ -211,8 +221,11 @@ static void on_resolved(void *owner, enum kvf_status status)
         kvf_peer_fail(peer, KVF_PEER_UNREACHABLE, "its name does not resolve");
         return;
     }
+    char address[KVF_ADDRESS_MAX];
     struct kvf_stream_config config = kvf_peers_stream_config(peer->peers);
     struct kvf_sock *sock = peer->peers->config.sock;
+    kvf_sockaddr_format(&peer->lookup.result, address, sizeof(address));
+    set_host(peer, address);
     if (sock->ops->connect(sock, &peer->lookup.result, &config, &kvf_peer_stream_events,
                            peer, &peer->stream) != KVF_OK) {
         kvf_peer_fail(peer, KVF_PEER_UNREACHABLE, "no socket to connect with");
@@ -353,7 +366,9 @@ static void inbound_refuse(struct kvf_inbound *inbound, enum kvf_status status,
                         .detail = detail,
                         .hello = {.node = peers->config.config->node.name}},
     };
-    (void)kvf_peers_send_on(peers, inbound->stream, &message, 0, 1); /* best effort */
+    if (kvf_peers_send_on(peers, inbound->stream, &message, 0, 1) != KVF_OK) {
+        kvf_log_debug(&log_ctx, "%s was not told why", inbound->from);
+    }
     inbound_close(inbound);
 }
 
@@ -392,6 +407,7 @@ static void adopt(struct kvf_inbound *inbound, struct kvf_peer *peer,
     struct kvf_peers *peers = inbound->peers;
     struct kvf_stream_config config = kvf_peers_stream_config(peers);
     peer->stream = inbound->stream;
+    set_host(peer, inbound->from);
     inbound->stream = NULL;
     inbound_close(inbound);
     peer->sequence_in = 1;

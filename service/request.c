@@ -436,7 +436,7 @@ static void on_notify(void *owner, struct kvf_session *session,
                      .from_rank = session->rank,
                      .payload = notify->payload},
     };
-    (void)kvf_peer_send(peer, &message); /* best effort */
+    kvf_peer_tell(peer, &message);
 }
 
 const struct kvf_session_events kvf_request_session_events = {

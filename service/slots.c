@@ -6,6 +6,8 @@
 #include "service/slots.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
@@ -28,8 +30,8 @@ static enum kvf_status map_arena(struct kvf_slots *slots)
     void *base = mmap(NULL, slots->arena_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
-        kvf_log_error(&log_ctx, "staging arena of %llu bytes cannot be mapped: %m",
-                      (unsigned long long)slots->arena_bytes);
+        kvf_log_error(&log_ctx, "staging arena of %llu bytes cannot be mapped: %s",
+                      (unsigned long long)slots->arena_bytes, strerror(errno));
         return KVF_NO_MEMORY;
     }
     /* Slots hold prompts in KV form: keep them out of core dumps. */

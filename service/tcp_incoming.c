@@ -190,7 +190,7 @@ static void announce(struct kvf_tcp_incoming *incoming)
     }
     incoming->state = INCOMING_ANNOUNCED;
     tcp->n_kept++;
-    tcp->events->arrived(tcp->owner, &incoming->arrival, header);
+    tcp->events->arrived(tcp->owner, &tcp->base, &incoming->arrival, header);
     if (incoming->state == INCOMING_ANNOUNCED) {
         kvf_loop_io_set(&incoming->io, 0); /* until it is answered */
     }

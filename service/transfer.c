@@ -162,7 +162,7 @@ static void tell_cancel(struct kvf_transfer *transfer, enum kvf_status cause,
                      .receiver_session = transfer->id},
     };
     memcpy(message.u.cancel.instance_nonce, request->key.nonce, KVF_NONCE_BYTES);
-    (void)kvf_peer_send(transfer->peer, &message); /* a dead peer needs no cancel */
+    kvf_peer_tell(transfer->peer, &message);
 }
 
 void kvf_transfer_stop(struct kvf_transfer *transfer, enum kvf_status status,
@@ -373,7 +373,7 @@ void kvf_transfer_refuse(struct kvf_peer *peer, uint64_t receiver_session,
                     .cause = cause,
                     .detail = detail},
     };
-    (void)kvf_peer_send(peer, &message); /* a dead peer learns it by its epoch's end */
+    kvf_peer_tell(peer, &message);
 }
 
 static enum kvf_status plan_send(struct kvf_transfer *transfer,
@@ -637,8 +637,7 @@ static void complete_receive(struct kvf_transfer *transfer)
     };
     transfer->is_done = true;
     transfer->status = KVF_OK;
-    (void)kvf_peer_send(transfer->peer,
-                        &message); /* a failure ends the epoch there too */
+    kvf_peer_tell(transfer->peer, &message); /* a failure ends the epoch there too */
     end_if_at_rest(transfer);
 }
 
@@ -711,7 +710,7 @@ void kvf_transfer_bytes_done(struct kvf_transfer *transfer,
                       .ranges = &range,
                       .n_ranges = 1},
     };
-    (void)kvf_peer_send(transfer->peer, &message); /* a failure ends the epoch */
+    kvf_peer_tell(transfer->peer, &message);
 }
 
 /* ---- messages and news */

@@ -76,8 +76,8 @@ struct kvf_transport_events {
     /* A chunk arrived for the peer session that `token` (header.token) names. Answer now
      * or later with receive or drop; unanswered ones hold memory of the transport. The
      * pointer is valid until answered. */
-    void (*arrived)(void *owner, struct kvf_arrival *arrival,
-                    const struct kvf_chunk_header *header);
+    void (*arrived)(void *owner, struct kvf_transport *transport,
+                    struct kvf_arrival *arrival, const struct kvf_chunk_header *header);
     /* The arrival's connection died before it was answered: forget it. */
     void (*arrival_lost)(void *owner, struct kvf_arrival *arrival);
     /* The endpoint broke (DATA_PATH or PEER_LOST): posted chunks complete with an error,

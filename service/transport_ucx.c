@@ -509,7 +509,7 @@ static void tell_arrivals(struct kvf_ucx *ucx)
     for (struct kvf_node *node; (node = kvf_list_pop(&ucx->fresh)) != NULL;) {
         struct kvf_arrival *arrival = KVF_CONTAINER(node, struct kvf_arrival, node);
         kvf_list_add_tail(&ucx->kept, node);
-        ucx->events->arrived(ucx->owner, arrival, &arrival->header);
+        ucx->events->arrived(ucx->owner, &ucx->base, arrival, &arrival->header);
     }
 }
 
