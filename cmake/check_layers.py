@@ -32,7 +32,7 @@ ONLY_IN = [
     ("clock or entropy", r"\b(clock_gettime|gettimeofday|time|getrandom|getentropy|s?rand(om)?)\s*\(",
      r"base/|tests/|examples/"),
     ("UCX", r"#\s*include\s*<uc[pstm]/",
-     r"service/transport_ucx\w*\.[ch]|bench/floor_ucx\.c"),
+     r"service/(transport_)?ucx\w*\.[ch]|bench/floor_ucx\.c"),
     ("protobuf-c", r"#\s*include\s*[<\"](protobuf-c/|[\w/]*\.pb-c\.h)", r"proto/|tests/proto/"),
     ("lock", r"\b(pthread_(mutex|cond|rwlock|spin)_\w+|mtx_\w+|cnd_\w+)", r"(?!service/)"),
     ("goto other than fail", r"\bgoto\s+(?!fail\b)", r"(?!)"),
