@@ -1,157 +1,144 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Equality of states and requests, field by field; how a comm state reads in a log. */
-#include <stdio.h>
+/*
+ * Equality of two records of one schema, row by row, so a field that is added to a schema
+ * is compared without a word here. Values count, not pointers; rows marked as uncompared
+ * and members that are not on the wire do not. Any thread.
+ */
+#include <assert.h>
 #include <string.h>
 
-#include "proto/message.h"
+#include "proto/schema.h"
 
-static bool same_text(const char *a, const char *b)
+struct level {
+    const struct kvf_schema *schema;
+    const uint8_t *a, *b;
+    size_t n_rows; /* taken; the last one taken is the current row */
+    size_t n_records, n_done;
+};
+
+static const struct kvf_field *current(const struct level *level)
 {
-    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+    return &level->schema->fields[level->n_rows - 1];
 }
 
-static bool same_bytes(const void *a, const void *b, size_t n)
+static bool texts_are_equal(const struct kvf_field *field, const void *a, const void *b)
 {
-    return n == 0 || memcmp(a, b, n) == 0;
+    size_t n = kvf_field_count(field, a);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(kvf_field_text(field, a, i), kvf_field_text(field, b, i)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool bytes_are_equal(const struct kvf_field *field, const void *a, const void *b)
+{
+    size_t n_a = 0;
+    size_t n_b = 0;
+    const uint8_t *bytes_a = kvf_field_bytes(field, a, &n_a);
+    const uint8_t *bytes_b = kvf_field_bytes(field, b, &n_b);
+    return n_a == n_b && (n_a == 0 || memcmp(bytes_a, bytes_b, n_a) == 0);
+}
+
+/* The row's members in both records; nested records are only counted. */
+static bool row_is_equal(const struct level *level, const struct kvf_field *field)
+{
+    const uint8_t *a = level->a;
+    const uint8_t *b = level->b;
+
+    if (kvf_field_count(field, a) != kvf_field_count(field, b)) {
+        return false;
+    }
+    switch ((enum kvf_field_kind)field->kind) {
+    case KVF_FIELD_SCALAR:
+        return memcmp(a + field->offset, b + field->offset, field->width_bytes) == 0;
+    case KVF_FIELD_TEXT:
+    case KVF_FIELD_TEXTS:
+        return texts_are_equal(field, a, b);
+    case KVF_FIELD_SCALARS:
+    case KVF_FIELD_COUNTED_SCALARS:
+    case KVF_FIELD_BLOB:
+    case KVF_FIELD_DIGEST:
+    case KVF_FIELD_OPTIONAL_DIGEST:
+        return bytes_are_equal(field, a, b);
+    case KVF_FIELD_RECORD:
+    case KVF_FIELD_OPTIONAL_RECORD:
+    case KVF_FIELD_PACKED_RECORD:
+    case KVF_FIELD_RECORDS:
+    case KVF_FIELD_RESERVED:
+        break;
+    }
+    return true;
+}
+
+static bool take_row(struct level *level)
+{
+    const struct kvf_field *field = &level->schema->fields[level->n_rows++];
+    level->n_records = 0;
+    level->n_done = 0;
+    if (field->is_uncompared) {
+        return true;
+    }
+    if (field->nested != NULL) {
+        level->n_records = kvf_field_count(field, level->a);
+    }
+    return row_is_equal(level, field);
+}
+
+static void enter_inner(struct level *inner, struct level *outer)
+{
+    const struct kvf_field *field = current(outer);
+    size_t i = outer->n_done++;
+    *inner = (struct level){
+        .schema = field->nested,
+        .a = kvf_field_record(field, outer->a, i),
+        .b = kvf_field_record(field, outer->b, i),
+    };
+}
+
+static bool records_are_equal(const struct kvf_schema *schema, const void *a,
+                              const void *b)
+{
+    struct level levels[KVF_SCHEMA_DEPTH];
+    struct level *level = levels;
+
+    *level = (struct level){.schema = schema, .a = a, .b = b};
+    for (;;) {
+        if (level->n_done < level->n_records) {
+            assert(level + 1 < levels + KVF_SCHEMA_DEPTH);
+            enter_inner(level + 1, level);
+            level++;
+        } else if (level->n_rows < level->schema->n_fields) {
+            if (!take_row(level)) {
+                return false;
+            }
+        } else if (level == levels) {
+            return true;
+        } else {
+            level--;
+        }
+    }
 }
 
 bool kvf_cache_state_equal(const struct kvf_cache_state *a,
                            const struct kvf_cache_state *b)
 {
-    return a->n_model_layers == b->n_model_layers && a->n_stages == b->n_stages &&
-           same_bytes(a->kv_heads_per_layer, b->kv_heads_per_layer,
-                      a->n_model_layers * sizeof(*a->kv_heads_per_layer)) &&
-           same_bytes(a->layers_per_stage, b->layers_per_stage,
-                      a->n_stages * sizeof(*a->layers_per_stage)) &&
-           a->size_per_head == b->size_per_head &&
-           a->tokens_per_block == b->tokens_per_block && a->tp == b->tp &&
-           a->pp == b->pp && a->cp == b->cp &&
-           a->has_attention_dp == b->has_attention_dp && a->dp_rank == b->dp_rank &&
-           a->dp_size == b->dp_size && a->attention == b->attention &&
-           a->kv_factor == b->kv_factor && a->dtype == b->dtype &&
-           a->has_block_reuse == b->has_block_reuse &&
-           a->has_partial_reuse == b->has_partial_reuse &&
-           a->has_indexer == b->has_indexer &&
-           a->indexer_dim_per_head == b->indexer_dim_per_head &&
-           a->indexer_quant_block_size == b->indexer_quant_block_size &&
-           a->indexer_is_fp4 == b->indexer_is_fp4 &&
-           a->rank_convention == b->rank_convention;
+    return records_are_equal(&kvf_schema_cache_state, a, b);
 }
 
 bool kvf_comm_state_equal(const struct kvf_comm_state *a, const struct kvf_comm_state *b)
 {
-    if (a->n_nodes != b->n_nodes || !same_text(a->instance, b->instance) ||
-        memcmp(a->instance_nonce, b->instance_nonce, KVF_NONCE_BYTES) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < a->n_nodes; i++) {
-        if (!same_text(a->node_names[i], b->node_names[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool same_state(const struct kvf_transceiver_state *a,
-                       const struct kvf_transceiver_state *b)
-{
-    return a->has_cache == b->has_cache && a->has_comm == b->has_comm &&
-           a->is_arbitrary == b->is_arbitrary &&
-           (!a->has_cache || kvf_cache_state_equal(&a->cache, &b->cache)) &&
-           (!a->has_comm || kvf_comm_state_equal(&a->comm, &b->comm));
+    return records_are_equal(&kvf_schema_comm_state, a, b);
 }
 
 bool kvf_block_key_equal(const struct kvf_block_key *a, const struct kvf_block_key *b)
 {
-    if (a->uses_extra_ids != b->uses_extra_ids ||
-        a->has_lora_task_id != b->has_lora_task_id ||
-        (a->has_lora_task_id && a->lora_task_id != b->lora_task_id) ||
-        a->has_cache_salt_id != b->has_cache_salt_id ||
-        (a->has_cache_salt_id && a->cache_salt_id != b->cache_salt_id) ||
-        a->n_tokens != b->n_tokens || a->n_extra_keys != b->n_extra_keys) {
-        return false;
-    }
-    for (size_t i = 0; i < a->n_tokens; i++) {
-        if (a->tokens[i].token_id != b->tokens[i].token_id ||
-            a->tokens[i].extra_id != b->tokens[i].extra_id) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < a->n_extra_keys; i++) {
-        const struct kvf_extra_key *left = &a->extra_keys[i], *right = &b->extra_keys[i];
-        if (memcmp(left->hash, right->hash, sizeof(left->hash)) != 0 ||
-            left->start_offset != right->start_offset ||
-            !same_text(left->uuid, right->uuid)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool same_layout(const struct kvf_pool_layout *a, const struct kvf_pool_layout *b)
-{
-    const struct kvf_layout *left = &a->layout, *right = &b->layout;
-    return a->group == b->group && a->memory == b->memory &&
-           left->n_layers == right->n_layers && left->kv_factor == right->kv_factor &&
-           left->n_heads == right->n_heads &&
-           left->tokens_per_block == right->tokens_per_block &&
-           left->row_bytes == right->row_bytes && left->n_blocks == right->n_blocks &&
-           left->dtype == right->dtype && left->block_stride == right->block_stride &&
-           left->kv_stride == right->kv_stride &&
-           left->head_stride == right->head_stride &&
-           left->token_stride == right->token_stride &&
-           same_bytes(left->layer_offsets, right->layer_offsets,
-                      left->n_layers * sizeof(*left->layer_offsets));
-}
-
-static bool same_lists(const struct kvf_request_info *a, const struct kvf_request_info *b)
-{
-    if (a->n_segments != b->n_segments || a->n_layouts != b->n_layouts ||
-        a->n_block_hashes != b->n_block_hashes ||
-        !same_bytes(a->segments, b->segments, a->n_segments * sizeof(*a->segments)) ||
-        !same_bytes(a->block_hashes, b->block_hashes,
-                    a->n_block_hashes * sizeof(*a->block_hashes))) {
-        return false;
-    }
-    for (size_t i = 0; i < a->n_layouts; i++) {
-        if (!same_layout(&a->layouts[i], &b->layouts[i])) {
-            return false;
-        }
-    }
-    return true;
+    return records_are_equal(&kvf_schema_block_key, a, b);
 }
 
 bool kvf_request_info_equal(const struct kvf_request_info *a,
                             const struct kvf_request_info *b)
 {
-    return a->request_id == b->request_id && a->index_from_end == b->index_from_end &&
-           a->has_last_block_key == b->has_last_block_key &&
-           (!a->has_last_block_key ||
-            kvf_block_key_equal(&a->last_block_key, &b->last_block_key)) &&
-           same_state(&a->state, &b->state) && a->attempt == b->attempt &&
-           a->context_rank == b->context_rank && a->remaining_ms == b->remaining_ms &&
-           a->integrity == b->integrity && a->max_chunk_bytes == b->max_chunk_bytes &&
-           a->n_tokens == b->n_tokens &&
-           memcmp(a->instance_nonce, b->instance_nonce, KVF_NONCE_BYTES) == 0 &&
-           a->receiver_session == b->receiver_session &&
-           a->lease_generation == b->lease_generation &&
-           a->credit_chunks == b->credit_chunks && same_lists(a, b) &&
-           a->has_trace_id == b->has_trace_id &&
-           (!a->has_trace_id || memcmp(a->trace_id, b->trace_id, 16) == 0) &&
-           same_text(a->path, b->path) && same_text(a->label, b->label);
-}
-
-void kvf_comm_state_format(const struct kvf_comm_state *state, char *out,
-                           size_t out_bytes)
-{
-    int n = snprintf(out, out_bytes, "kvferry:%s[", state->instance);
-    size_t at = n > 0 ? (size_t)n : 0;
-    for (size_t i = 0; i < state->n_nodes && at < out_bytes; i++) {
-        n = snprintf(out + at, out_bytes - at, "%s%s", i > 0 ? "," : "",
-                     state->node_names[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-    if (at < out_bytes) {
-        (void)snprintf(out + at, out_bytes - at, "]"); /* cut is fine */
-    }
+    return records_are_equal(&kvf_schema_request_info, a, b);
 }

@@ -1,101 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blobs that leave us: context params on their way through a router, comm states in an
- * engine's hands. 16 bytes in front (magic, version, length, CRC32C of the rest) tell a
- * damaged or foreign blob from ours before anything is decoded.
+ * Context params and comm states as opaque blobs for routers that carry them from one
+ * engine to another: 16 bytes of magic, version, length and CRC32C, then protobuf. A
+ * router that cuts, re-encodes or mixes up blobs is found out before protobuf looks at
+ * them. Any thread.
  */
+#include <assert.h>
+#include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/crc.h"
-#include "proto/codec.h"
+#include "proto/schema.h"
 
-#define KVF_BLOB_HEADER_BYTES 16u
-#define KVF_BLOB_VERSION      1u
-#define KVF_BLOB_MAX_BYTES    65536u
-#define KVF_PARAMS_MAGIC      0x5046564bu /* "KVFP" */
-#define KVF_COMM_MAGIC        0x4346564bu /* "KVFC" */
+#define PARAMS_MAGIC     0x5046564bu /* "KVFP" */
+#define COMM_STATE_MAGIC 0x4346564bu /* "KVFC" */
+#define ENVELOPE_VERSION 1u
+#define ENVELOPE_BYTES   16u
 
-static void write_u32(uint8_t *out, uint32_t value)
+/* All four are little-endian on the wire; the CRC covers the three before it and the
+ * payload. */
+struct envelope {
+    uint32_t magic, version, length, crc;
+};
+_Static_assert(sizeof(struct envelope) == ENVELOPE_BYTES, "envelope without padding");
+
+static uint32_t envelope_crc(const uint8_t *bytes, size_t n_payload)
 {
-    for (int i = 0; i < 4; i++) {
-        out[i] = (uint8_t)(value >> (8 * i));
-    }
+    uint32_t crc = kvf_crc32c(0, bytes, offsetof(struct envelope, crc));
+    return kvf_crc32c(crc, bytes + ENVELOPE_BYTES, n_payload);
 }
 
-static uint32_t read_u32(const uint8_t *in)
+static enum kvf_status seal(const struct kvf_schema *schema, const void *record,
+                            uint32_t magic, uint8_t *bytes, size_t *n)
 {
-    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 |
-           (uint32_t)in[3] << 24;
-}
-
-static enum kvf_status pack_blob(const ProtobufCMessage *wire, uint32_t magic,
-                                 uint8_t *bytes, size_t *n)
-{
-    size_t length = protobuf_c_message_get_packed_size(wire);
-    size_t need = KVF_BLOB_HEADER_BYTES + length;
-    if (need > KVF_BLOB_MAX_BYTES) {
+    struct kvf_writer counter = {.end = NULL};
+    if (kvf_schema_write(schema, record, &counter) != NULL ||
+        counter.n > KVF_PARAMS_MAX - ENVELOPE_BYTES) {
         return KVF_INVALID_ARGUMENT;
     }
-    if (bytes == NULL || *n < need) {
-        *n = need;
+    size_t total = ENVELOPE_BYTES + counter.n;
+    size_t capacity = *n;
+    *n = total;
+    if (capacity < total) {
         return KVF_BUFFER_TOO_SMALL;
     }
-    write_u32(bytes, magic);
-    write_u32(bytes + 4, KVF_BLOB_VERSION);
-    write_u32(bytes + 8, (uint32_t)length);
-    (void)protobuf_c_message_pack(wire, bytes + KVF_BLOB_HEADER_BYTES); /* == length */
-    write_u32(bytes + 12, kvf_crc32c(0, bytes + KVF_BLOB_HEADER_BYTES, length));
-    *n = need;
+    struct kvf_writer writer = {.end = bytes + total};
+    const char *refusal = kvf_schema_write(schema, record, &writer);
+    assert(refusal == NULL && writer.n == counter.n);
+    (void)refusal; /* only counting refuses */
+    struct envelope envelope = {
+        .magic = htole32(magic),
+        .version = htole32(ENVELOPE_VERSION),
+        .length = htole32((uint32_t)counter.n),
+    };
+    memcpy(bytes, &envelope, sizeof(envelope));
+    envelope.crc = htole32(envelope_crc(bytes, counter.n));
+    memcpy(bytes, &envelope, sizeof(envelope));
     return KVF_OK;
 }
 
-static enum kvf_status check_blob(const uint8_t *bytes, size_t n, uint32_t magic,
-                                  const char **out_detail)
+/* What is wrong with the envelope, or NULL. */
+static const char *envelope_refusal(const uint8_t *bytes, size_t n, uint32_t magic)
 {
-    if (bytes == NULL || n < KVF_BLOB_HEADER_BYTES || read_u32(bytes) != magic) {
-        *out_detail = "these bytes do not come from kvferry";
-    } else if (read_u32(bytes + 4) != KVF_BLOB_VERSION) {
-        *out_detail = "they come from an incompatible kvferry release";
-    } else if (read_u32(bytes + 8) != n - KVF_BLOB_HEADER_BYTES) {
-        *out_detail = "bytes are missing or were added on the way";
-    } else if (read_u32(bytes + 12) !=
-               kvf_crc32c(0, bytes + KVF_BLOB_HEADER_BYTES, n - KVF_BLOB_HEADER_BYTES)) {
-        *out_detail = "bytes were changed on the way";
-    } else {
-        return KVF_OK;
+    struct envelope envelope;
+    if (n < ENVELOPE_BYTES || n > KVF_PARAMS_MAX) {
+        return "blob is shorter than its header or too long";
     }
-    return KVF_BAD_PARAMS;
+    memcpy(&envelope, bytes, sizeof(envelope));
+    if (le32toh(envelope.magic) != magic) {
+        return "blob does not start with its magic";
+    }
+    if (le32toh(envelope.version) != ENVELOPE_VERSION) {
+        return "blob has another version";
+    }
+    if (le32toh(envelope.length) != n - ENVELOPE_BYTES) {
+        return "blob is not as long as it says";
+    }
+    if (le32toh(envelope.crc) != envelope_crc(bytes, n - ENVELOPE_BYTES)) {
+        return "blob checksum differs";
+    }
+    return NULL;
 }
 
-static enum kvf_status verdict(const struct kvf_decoder *decoder, const char **out_detail)
+static enum kvf_status unseal(const struct kvf_schema *schema, uint32_t magic,
+                              const uint8_t *bytes, size_t n, struct kvf_arena *arena,
+                              void *out, const char **out_detail)
 {
-    if (decoder->bad != NULL) {
-        *out_detail = decoder->bad;
+    const char *refusal = envelope_refusal(bytes, n, magic);
+    if (refusal != NULL) {
+        *out_detail = refusal;
         return KVF_BAD_PARAMS;
     }
-    if (decoder->is_out_of_memory) {
-        *out_detail = "out of memory";
-        return KVF_NO_MEMORY;
-    }
-    return KVF_OK;
+    enum kvf_status status = kvf_schema_read(schema, bytes + ENVELOPE_BYTES,
+                                             n - ENVELOPE_BYTES, arena, out, out_detail);
+    return status == KVF_PROTOCOL ? KVF_BAD_PARAMS : status;
 }
 
-enum kvf_status kvf_context_params_encode(const struct kvf_context_params *params,
+enum kvf_status kvf_context_params_encode(const struct kvf_context_params *p,
                                           uint8_t *bytes, size_t *n)
 {
-    struct kvf_encoder encoder;
-    encoder.bad = NULL;
-    encoder.used = 0;
-    kvf_arena_init(&encoder.spill, 1u << 24);
-    Kvferry__ContextPhaseParams *wire = kvf_put_params(&encoder, params);
-    enum kvf_status status = encoder.bad != NULL ? KVF_INVALID_ARGUMENT
-                             : wire == NULL      ? KVF_NO_MEMORY
-                                                 : KVF_OK;
-    if (status == KVF_OK) {
-        status = pack_blob(&wire->base, KVF_PARAMS_MAGIC, bytes, n);
-    }
-    kvf_arena_fini(&encoder.spill);
-    return status;
+    return seal(&kvf_schema_context_params, p, PARAMS_MAGIC, bytes, n);
 }
 
 enum kvf_status kvf_context_params_decode(const uint8_t *bytes, size_t n,
@@ -103,68 +108,47 @@ enum kvf_status kvf_context_params_decode(const uint8_t *bytes, size_t n,
                                           struct kvf_context_params *out,
                                           const char **out_detail)
 {
-    enum kvf_status status = check_blob(bytes, n, KVF_PARAMS_MAGIC, out_detail);
-    if (status != KVF_OK) {
-        return status;
-    }
-    ProtobufCAllocator allocator = kvf_arena_allocator(arena);
-    Kvferry__ContextPhaseParams *wire = kvferry__context_phase_params__unpack(
-        &allocator, n - KVF_BLOB_HEADER_BYTES, bytes + KVF_BLOB_HEADER_BYTES);
-    if (wire == NULL) {
-        *out_detail = "they cannot be decoded";
-        return KVF_BAD_PARAMS;
-    }
-    struct kvf_decoder decoder = {.arena = arena};
-    struct kvf_context_params params;
-    memset(&params, 0, sizeof(params));
-    kvf_get_params(&decoder, wire, &params);
-    status = verdict(&decoder, out_detail);
-    if (status == KVF_OK) {
-        *out = params;
-    }
-    return status;
+    return unseal(&kvf_schema_context_params, PARAMS_MAGIC, bytes, n, arena, out,
+                  out_detail);
 }
 
 enum kvf_status kvf_comm_state_encode(const struct kvf_comm_state *state, uint8_t *bytes,
                                       size_t *n)
 {
-    struct kvf_encoder encoder;
-    encoder.bad = NULL;
-    encoder.used = 0;
-    kvf_arena_init(&encoder.spill, 1u << 24);
-    Kvferry__CommState *wire = kvf_put_comm_state(&encoder, state);
-    enum kvf_status status = encoder.bad != NULL ? KVF_INVALID_ARGUMENT
-                             : wire == NULL      ? KVF_NO_MEMORY
-                                                 : KVF_OK;
-    if (status == KVF_OK) {
-        status = pack_blob(&wire->base, KVF_COMM_MAGIC, bytes, n);
-    }
-    kvf_arena_fini(&encoder.spill);
-    return status;
+    return seal(&kvf_schema_comm_state, state, COMM_STATE_MAGIC, bytes, n);
 }
 
 enum kvf_status kvf_comm_state_decode(const uint8_t *bytes, size_t n,
                                       struct kvf_arena *arena, struct kvf_comm_state *out,
                                       const char **out_detail)
 {
-    enum kvf_status status = check_blob(bytes, n, KVF_COMM_MAGIC, out_detail);
-    if (status != KVF_OK) {
-        return status;
+    return unseal(&kvf_schema_comm_state, COMM_STATE_MAGIC, bytes, n, arena, out,
+                  out_detail);
+}
+
+/* Appends text at *length, cut so that the NUL still fits. */
+static void append(char *out, size_t out_bytes, size_t *length, const char *text)
+{
+    size_t room = out_bytes - *length;
+    int n = snprintf(out + *length, room, "%s", text);
+    if (n > 0) {
+        *length += (size_t)n < room ? (size_t)n : room - 1;
     }
-    ProtobufCAllocator allocator = kvf_arena_allocator(arena);
-    Kvferry__CommState *wire = kvferry__comm_state__unpack(
-        &allocator, n - KVF_BLOB_HEADER_BYTES, bytes + KVF_BLOB_HEADER_BYTES);
-    if (wire == NULL) {
-        *out_detail = "they cannot be decoded";
-        return KVF_BAD_PARAMS;
+}
+
+void kvf_comm_state_format(const struct kvf_comm_state *state, char *out,
+                           size_t out_bytes)
+{
+    size_t length = 0;
+    if (out_bytes == 0) {
+        return;
     }
-    struct kvf_decoder decoder = {.arena = arena};
-    struct kvf_comm_state state;
-    memset(&state, 0, sizeof(state));
-    kvf_get_comm_state(&decoder, wire, &state);
-    status = verdict(&decoder, out_detail);
-    if (status == KVF_OK) {
-        *out = state;
+    append(out, out_bytes, &length, "kvferry:");
+    append(out, out_bytes, &length, state->instance != NULL ? state->instance : "");
+    append(out, out_bytes, &length, "[");
+    for (size_t i = 0; i < state->n_nodes; i++) {
+        append(out, out_bytes, &length, i > 0 ? "," : "");
+        append(out, out_bytes, &length, state->node_names[i]);
     }
-    return status;
+    append(out, out_bytes, &length, "]");
 }
