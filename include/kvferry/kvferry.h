@@ -7,15 +7,15 @@
  *  1. A pool stays mapped and its layout fixed from kvf_pool_register() until
  *     kvf_pool_unregister() returned KVF_OK or the engine was closed.
  *  2. Blocks named in kvf_send_async() or kvf_receive_async() belong to that transfer
- * until an event with KVF_EVENT_REUSABLE for its handle was read. Nothing else frees
- * them, no timer and no error code of another call. If kvf_*_async() itself fails they
- * were never taken.
- *  3. Every accepted transfer yields exactly one event with KVF_EVENT_DONE, whatever
- * happens; its status is final. KVF_OK means every byte of every block arrived and is
- * visible.
+ *     until an event with KVF_EVENT_REUSABLE for its handle was read. Nothing else frees
+ *     them, no timer and no error code of another call. If kvf_*_async() itself fails
+ *     they were never taken.
+ *  3. Every accepted transfer yields exactly one event whose new_bits hold
+ *     KVF_EVENT_DONE, whatever happens; its status is final. KVF_OK means every byte of
+ *     every block arrived and is visible.
  *  4. DONE, QUIESCED and REUSABLE come in this order, possibly in one event.
  *  5. Arguments are copied before a call returns; nothing the caller passed is kept,
- * except pool memory (rule 1).
+ *     except pool memory (rule 1).
  *  6. One engine is used by one thread at a time. The library starts no thread, calls no
  *     callback and installs no signal handler; work happens inside its calls.
  *  7. An engine does not survive fork(): in the child every call but kvf_engine_close()
@@ -84,7 +84,8 @@ kvf_engine_open(const struct kvf_engine_config *config, struct kvf_engine **out_
 KVF_API void kvf_engine_close(struct kvf_engine *engine);
 
 /* A descriptor that becomes readable when kvf_poll() has something to do; -1 when the
- * daemon is lost. Owned by the library: add it to a poll set, never read or close it. */
+ * daemon is lost and all events were read. Owned by the library: add it to a poll set,
+ * never read or close it. */
 KVF_API int kvf_engine_fd(const struct kvf_engine *engine);
 
 /* One sentence about the last failed call on this engine: what, where, what to do. Valid
@@ -171,8 +172,10 @@ KVF_API enum kvf_status KVF_MUST_CHECK kvf_send_async(struct kvf_engine *engine,
                                                       void *params, size_t *params_len,
                                                       uint64_t *out_handle);
 
-/* The producer's fence: the offered blocks now hold the prompt. Status KVF_OK lets the
- * transfer run; an error status refuses it, and the receiver ends with NOT_READY. */
+/* The producer's fence: the offered blocks now hold the prompt. Outcome KVF_OK lets the
+ * transfer run; an error status refuses it, and the receiver ends with NOT_READY. Once
+ * per transfer that was sent with KVF_SEND_NOT_READY. Errors: NOT_FOUND, TOO_LATE (it
+ * ended), INVALID_ARGUMENT (not fenced), BUSY (poll and try again), DAEMON_LOST. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_send_ready(struct kvf_engine *engine,
                                                       uint64_t handle,
                                                       enum kvf_status status);
@@ -219,7 +222,7 @@ struct kvf_event {
     uint64_t bytes;       /* payload moved so far */
     uint64_t duration_ns; /* accepted -> done, measured by the daemon; 0 before */
     uint32_t n_bytes;     /* NOTIFY: length of the waiting notification */
-    uint32_t reserved;
+    uint32_t new_bits;    /* those of bits that no earlier event of the handle had */
     char peer[KVF_NAME_MAX + 1];
     char path[32]; /* "local_host", "direct/tcp", ... of our side; "" if none */
     char detail[KVF_DETAIL_MAX]; /* a sentence when status is an error, else "" */
@@ -236,13 +239,16 @@ KVF_API enum kvf_status KVF_MUST_CHECK kvf_poll(struct kvf_engine *engine,
 /* Waits until the transfer is REUSABLE or timeout_ms passed (then TIMED_OUT and nothing
  * is consumed). Fills *out_event with the final state and consumes the events of this
  * handle; others stay for kvf_poll(). The call's status says how the wait went, the
- * transfer's own outcome is out_event->status. */
+ * transfer's own outcome is out_event->status. NOT_FOUND: unknown handle, or its last
+ * event was read. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_wait(struct kvf_engine *engine,
                                                 uint64_t handle, uint32_t timeout_ms,
                                                 struct kvf_event *out_event);
 
 /* kvf_receive_async() + kvf_wait(); on TIMED_OUT the transfer is cancelled and waited for
- * until it is reusable. Returns the transfer's outcome. */
+ * until it is reusable. Returns the transfer's outcome. A daemon that is alive but does
+ * not answer the cancel within 5 s: TIMED_OUT, and the blocks stay the transfer's until
+ * kvf_wait() on out_event->handle or kvf_poll() says REUSABLE. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_receive(struct kvf_engine *engine,
                                                    const struct kvf_receive_args *args,
                                                    uint32_t timeout_ms,
@@ -250,7 +256,8 @@ KVF_API enum kvf_status KVF_MUST_CHECK kvf_receive(struct kvf_engine *engine,
 
 /* kvf_send_async(), then deliver(owner, params, len) so that the caller's router gets the
  * params, then kvf_wait() as in kvf_receive(). deliver runs inside the call, on this
- * thread; an error it returns cancels the send. */
+ * thread, and must not call kvf_send() or close this engine; an error it returns cancels
+ * the send. */
 typedef enum kvf_status (*kvf_deliver_fn)(void *owner, const void *params, size_t len);
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_send(struct kvf_engine *engine,
                                                 const struct kvf_send_args *args,
@@ -259,7 +266,8 @@ KVF_API enum kvf_status KVF_MUST_CHECK kvf_send(struct kvf_engine *engine,
                                                 struct kvf_event *out_event);
 
 /* Cancels by handle, or every live transfer of a request id. Idempotent, never blocks;
- * the outcome arrives as an event. NOT_FOUND: no such live transfer (already ended). */
+ * the outcome arrives as an event. NOT_FOUND: no such live transfer (already ended).
+ * BUSY: the send queue is full, kvf_poll() and try again. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_cancel(struct kvf_engine *engine,
                                                   uint64_t handle);
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_cancel_request(struct kvf_engine *engine,
@@ -303,14 +311,15 @@ KVF_API enum kvf_status KVF_MUST_CHECK kvf_params_draft_tokens(const void *param
 
 /* The comm state of this rank's instance: node names, instance nonce and rank, encoded,
  * never an address. Set replaces the node names that this engine writes into params (a
- * renamed node); the daemon checks that its topology knows them. *len as for params. */
+ * renamed node); the daemon checks that its topology knows them, which set waits for, up
+ * to 10 s: PEER_UNKNOWN, INVALID_ARGUMENT, TIMED_OUT. *len as for params. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_comm_state_get(const struct kvf_engine *engine,
                                                           void *state, size_t *len);
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_comm_state_set(struct kvf_engine *engine,
                                                           const void *state, size_t len);
 
 /* Sends up to KVF_NOTIFY_MAX bytes to one rank of an instance; best effort, in order per
- * pair of engines. Does not block. */
+ * pair of engines. The receiver keeps 64 unread ones. Does not block. */
 KVF_API enum kvf_status KVF_MUST_CHECK kvf_notify(struct kvf_engine *engine,
                                                   const char *instance, uint32_t rank,
                                                   const void *bytes, size_t n_bytes);
