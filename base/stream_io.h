@@ -3,7 +3,7 @@
  * What a stream keeps in memory, and the system calls that move it: a queue of bytes to
  * send with the descriptors that ride on them, and a queue of bytes and descriptors that
  * arrived. No events, no callbacks, no connection states: those are base/stream.c.
- * Private to base. Loop thread.
+ * For base/stream.c and for the library, whose waits are its own. One thread.
  */
 #ifndef KVF_BASE_STREAM_IO_H
 #define KVF_BASE_STREAM_IO_H
