@@ -17,8 +17,7 @@
 #define POOL_BYTES ((uint64_t)1 << 20)
 #define LAYERS_MAX 8
 #define BLOCKS_MAX 16
-#define RUNS_MAX   100000 /* a stream of one-byte runs would take the fuzzer's time only \
-                           */
+#define RUNS_MAX   100000 /* of one byte each would only take time */
 
 struct input {
     const uint8_t *next, *end;
@@ -99,16 +98,14 @@ static void check_runs(const struct kvf_plan *plan, uint64_t offset, uint64_t ma
     struct kvf_plan_cursor cursor;
     kvf_plan_seek(plan, offset, left, &cursor);
     struct kvf_run run;
-    for (int n = 0; n < RUNS_MAX && kvf_plan_next(&cursor, max_bytes, &run); n++) {
+    int n = 0;
+    for (; n < RUNS_MAX && kvf_plan_next(&cursor, max_bytes, &run); n++) {
         assert(run.n_bytes > 0 && run.n_bytes <= max_bytes && run.n_bytes <= left);
         assert(run.src_offset <= POOL_BYTES - run.n_bytes);
         assert(run.dst_offset <= POOL_BYTES - run.n_bytes);
         left -= run.n_bytes;
-        if (n == RUNS_MAX - 1) {
-            return;
-        }
     }
-    assert(left == 0);
+    assert(left == 0 || n == RUNS_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
