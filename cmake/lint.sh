@@ -72,7 +72,7 @@ analyzer() {
 # Every header compiles alone.
 headers() {
     sources '*.h' | xargs -r -n 1 cc -fsyntax-only -std=gnu17 -Wall -Wextra -Werror \
-        -D_GNU_SOURCE -I. -Iinclude -I"$tree/proto" -x c
+        -D_GNU_SOURCE -I. -Iinclude -I"$tree/proto/generated" -x c
 }
 
 scripts() {
