@@ -73,9 +73,9 @@ void kvf_log_write(enum kvf_log_level level, struct kvf_log_site *site,
 #define KVF_LOG_AT(level, ctx, ...)                                                      \
     do {                                                                                 \
         static struct kvf_log_site kvf_log_site_;                                        \
-        if ((level) <= kvf_log_get_level()) {                                            \
-            kvf_log_write((level), &kvf_log_site_, (ctx), __VA_ARGS__);                  \
-        }                                                                                \
+        (level) <= kvf_log_get_level()                                                   \
+            ? kvf_log_write((level), &kvf_log_site_, (ctx), __VA_ARGS__)                 \
+            : (void)0;                                                                   \
     } while (0)
 #define kvf_log_error(ctx, ...) KVF_LOG_AT(KVF_LOG_ERROR, ctx, __VA_ARGS__)
 #define kvf_log_warn(ctx, ...)  KVF_LOG_AT(KVF_LOG_WARN, ctx, __VA_ARGS__)
