@@ -22,8 +22,8 @@
 #include "base/stream_io.h"
 
 #define STREAM_MAGIC     0x6b766673u
-#define TURN_READ_BYTES  (256 * 1024)
-#define TURN_WRITE_BYTES (256 * 1024)
+#define TURN_READ_BYTES  262144u
+#define TURN_WRITE_BYTES 262144u
 #define UNIX_RETRY_NS    (10 * KVF_NS_PER_MS)
 #define KEEPALIVE_PROBES 3
 #define MS_PER_S         1000u

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define READ_MIN_BYTES (16 * 1024) /* room made for one read, ceiling permitting */
+#define READ_MIN_BYTES 16384u /* room made for one read, ceiling permitting */
 
 /* Ancillary data must be aligned like its header. */
 union control {
@@ -132,10 +132,6 @@ static size_t riders(const struct kvf_out_queue *queue, size_t *n_bytes)
 static void put_control(const struct kvf_out_queue *queue, size_t n,
                         union control *control, struct msghdr *message)
 {
-    int fds[KVF_STREAM_FDS_MAX];
-    for (size_t i = 0; i < n; i++) {
-        fds[i] = queue->fds[i].fd;
-    }
     memset(control, 0, sizeof(*control));
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(n * sizeof(int));
@@ -143,7 +139,9 @@ static void put_control(const struct kvf_out_queue *queue, size_t n,
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(n * sizeof(int));
-    memcpy(CMSG_DATA(header), fds, n * sizeof(int));
+    for (size_t i = 0; i < n; i++) {
+        memcpy(CMSG_DATA(header) + i * sizeof(int), &queue->fds[i].fd, sizeof(int));
+    }
 }
 
 /* One sendmsg; -1 with errno, else the bytes that went out. */
@@ -207,35 +205,39 @@ int kvf_in_queue_take_fd(struct kvf_in_queue *queue)
     return fd;
 }
 
-/* Takes the descriptors of one message. Every one of them is ours from now on, so that
- * those beyond the cap must be closed. */
-static enum kvf_status take_control(struct kvf_in_queue *queue, struct msghdr *message)
+/* Keeps what the cap allows and closes the rest: every one of them is ours by now.
+ * Returns how many there were. */
+static size_t take_rights(struct kvf_in_queue *queue, const struct cmsghdr *header)
 {
-    size_t n_message = 0;
-    bool is_over = false;
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    for (; header != NULL; header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++, n_message++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            if (queue->n_fds < KVF_STREAM_FDS_MAX) {
-                queue->fds[queue->n_fds++] = fd;
-            } else {
-                close_all(&fd, 1);
-                is_over = true;
-            }
+    size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < n; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        if (queue->n_fds < KVF_STREAM_FDS_MAX) {
+            queue->fds[queue->n_fds++] = fd;
+        } else {
+            close_all(&fd, 1);
         }
     }
-    if (is_over) {
+    return n;
+}
+
+static enum kvf_status take_control(struct kvf_in_queue *queue, struct msghdr *message)
+{
+    size_t n_before = queue->n_fds;
+    size_t n_came = 0;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    for (; header != NULL; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+            n_came += take_rights(queue, header);
+        }
+    }
+    if (n_before + n_came > KVF_STREAM_FDS_MAX) {
         return KVF_PROTOCOL;
     }
     if ((message->msg_flags & MSG_CTRUNC) != 0) {
         /* More than fit our buffer is the peer's fault; fewer: our table is full. */
-        return n_message == KVF_STREAM_FDS_MAX ? KVF_PROTOCOL : KVF_SYSTEM;
+        return n_came == KVF_STREAM_FDS_MAX ? KVF_PROTOCOL : KVF_SYSTEM;
     }
     return KVF_OK;
 }

@@ -21,8 +21,8 @@
 #include "base/rng.h"
 #include "base/stream_io.h"
 
-#define OUT_MAX (256 * 1024)
-#define IN_MAX  (64 * 1024)
+#define OUT_MAX 262144u
+#define IN_MAX  65536u
 
 struct fixture {
     int ends[2]; /* the queues' socket, the test's */
@@ -105,7 +105,7 @@ static enum kvf_status append_numbered(struct fixture *f, const void *bytes, siz
 static size_t raw_read(struct fixture *f, void *bytes, size_t n, off_t *numbers,
                        size_t *n_numbers)
 {
-    char control[CMSG_SPACE(sizeof(int) * KVF_STREAM_FDS_MAX)];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * KVF_STREAM_FDS_MAX)];
     struct iovec iov = {.iov_base = bytes, .iov_len = n};
     struct msghdr message = {.msg_iov = &iov,
                              .msg_iovlen = 1,
@@ -130,7 +130,9 @@ static size_t raw_read(struct fixture *f, void *bytes, size_t n, off_t *numbers,
 static void raw_send(struct fixture *f, const void *bytes, size_t n, off_t first,
                      size_t n_files)
 {
-    char control[CMSG_SPACE(sizeof(int) * 2 * KVF_STREAM_FDS_MAX)] = {0};
+    _Alignas(
+        struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2 * KVF_STREAM_FDS_MAX)] = {
+        0};
     int fds[2 * KVF_STREAM_FDS_MAX] = {-1};
     char copy[64];
     assert_true(n <= sizeof(copy));
