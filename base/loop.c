@@ -223,7 +223,8 @@ static int wait_ms(uint64_t limit_ns)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-/* Kernels before 5.11 do not know epoll_pwait2; there a sleep is rounded up to 1 ms. */
+/* Kernels before 5.11 do not know epoll_pwait2, and container sandboxes older than it
+ * answer EPERM; there a sleep is rounded up to 1 ms. */
 static int wait_epoll(struct kvf_loop *loop, uint64_t limit_ns)
 {
     if (loop->has_pwait2) {
@@ -231,7 +232,7 @@ static int wait_epoll(struct kvf_loop *loop, uint64_t limit_ns)
                                  .tv_nsec = (long)(limit_ns % KVF_NS_PER_S)};
         int n = epoll_pwait2(loop->epoll_fd, loop->events, EVENTS_MAX,
                              limit_ns == SLEEP_FOREVER ? NULL : &limit, NULL);
-        if (n >= 0 || errno != ENOSYS) {
+        if (n >= 0 || (errno != ENOSYS && errno != EPERM)) {
             return n;
         }
         loop->has_pwait2 = false;

@@ -11,10 +11,16 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -558,6 +564,57 @@ static void test_wake_before_the_sleep_is_not_lost(void **state)
     assert_true(kvf_loop_clock_ns(f->loop) - start_ns >= KVF_NS_PER_MS);
 }
 
+/* From here on this process gets `error` from epoll_pwait2. */
+static bool deny_pwait2(unsigned int error)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(rules) / sizeof(rules[0]),
+                                 .filter = rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* In a child of its own, since a filter stays; the exit status is the verdict. */
+static void sleep_without_pwait2(struct fixture *f, unsigned int error)
+{
+    struct kvf_timer timer = {0};
+    struct kvf_loop_stats stats;
+    uint64_t deadline_ns = kvf_loop_clock_ns(f->loop) + 3 * KVF_NS_PER_MS + 1;
+    if (!deny_pwait2(error)) {
+        _exit(77);
+    }
+    if (kvf_loop_timer_start(f->loop, &timer, deadline_ns, stop_loop, f) != KVF_OK) {
+        _exit(1);
+    }
+    kvf_loop_run(f->loop);
+    kvf_loop_stats_get(f->loop, &stats);
+    _exit(kvf_loop_now_ns(f->loop) >= deadline_ns && stats.n_turns <= 3 ? 0 : 2);
+}
+
+static void test_sleep_without_epoll_pwait2(void **state)
+{
+    const unsigned int errors[] = {ENOSYS, EPERM};
+    for (int i = 0; i < 2; i++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            sleep_without_pwait2(*state, errors[i]);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77) {
+            skip(); /* a system without seccomp */
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
 /* ---- signals */
 
 static void signal_ran(void *owner, int signo)
@@ -658,6 +715,7 @@ int main(void)
         R(test_sleep_ends_at_the_timer_and_costs_no_turns),
         R(test_wake_from_another_thread_ends_a_sleep),
         R(test_wake_before_the_sleep_is_not_lost),
+        R(test_sleep_without_epoll_pwait2),
         T(test_signals_arrive_as_callbacks),
         T(test_signals_open_refuses_a_number_that_is_none),
         T(test_stats_sort_turns_by_length),

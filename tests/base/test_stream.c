@@ -14,10 +14,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/tcp.h> /* its tcp_info is longer than the C library's */
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -260,6 +264,63 @@ static void test_connect_closed_before_it_opened(void **state)
     f->owner.stream = NULL;
     net_turns(&f->net, 3);
     assert_int_equal(f->owner.n_opened + f->owner.n_lost, 0);
+}
+
+/* A network of our own in which there is one ephemeral port. */
+static bool enter_one_port_network(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+        return false;
+    }
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0;
+    (void)close(fd);
+    fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+    bool is_set = fd >= 0 && write(fd, "41000 41000", 11) == 11;
+    (void)close(fd);
+    return is_up && is_set;
+}
+
+/* In a child of its own, since a network cannot be left; the exit status is the verdict.
+ * The raw socket shows that the kernel does connect the port to itself. */
+static void connect_to_own_port(struct fixture *f)
+{
+    struct kvf_stream_config config = net_config();
+    if (!enter_one_port_network()) {
+        _exit(77);
+    }
+    f->at = net_sockaddr("127.0.0.1:41000", 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&f->at.storage, f->at.length) != 0) {
+        _exit(77);
+    }
+    net_reset(fd);
+    if (f->net.sock.ops->connect(&f->net.sock, &f->at, &config, &net_events, &f->owner,
+                                 &f->owner.stream) != KVF_OK) {
+        _exit(1);
+    }
+    net_turns(&f->net, 5);
+    _exit(f->owner.n_opened == 0 && f->owner.n_lost == 1 &&
+                  f->owner.lost_status == KVF_PEER_LOST
+              ? 0
+              : 2);
+}
+
+static void test_connect_to_itself_counts_as_refused(void **state)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        connect_to_own_port(*state);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        skip(); /* no right to make a network, or a kernel that refuses by itself */
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_connect_fails_cleanly_without_memory(void **state)
@@ -801,6 +862,7 @@ int main(void)
         T(test_connect_expires_when_a_unix_backlog_stays_full),
         T(test_connect_waits_for_room_in_a_unix_backlog),
         T(test_connect_closed_before_it_opened),
+        T(test_connect_to_itself_counts_as_refused),
         T(test_connect_fails_cleanly_without_memory),
         T(test_tcp_streams_are_tuned),
         T(test_sends_leave_together_after_the_calls),
