@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -34,6 +35,28 @@ int net_count_fds(void)
         n += fcntl(fd, F_GETFD) >= 0;
     }
     return n;
+}
+
+static void set_fd_limit(bool is_denied)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int lowest = is_denied ? fcntl(0, F_DUPFD_CLOEXEC, 0) : -1;
+    if (is_denied) { /* every number below it is taken */
+        net_close(lowest);
+    }
+    limit.rlim_cur = is_denied ? (rlim_t)lowest : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+void net_deny_fds(void)
+{
+    set_fd_limit(true);
+}
+
+void net_allow_fds(void)
+{
+    set_fd_limit(false);
 }
 
 void net_init(struct net *net)

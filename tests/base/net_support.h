@@ -35,6 +35,9 @@ void net_init(struct net *net);
 void net_fini(struct net *net);
 void net_advance(struct net *net, uint64_t ms);
 int net_count_fds(void);
+/* From here on no descriptor can be opened, until the limit is given back. */
+void net_deny_fds(void);
+void net_allow_fds(void);
 
 /* Turns, each sleeping at most 10 ms of real time, until *counter reaches value; fails
  * the test after some seconds. */

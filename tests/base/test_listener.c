@@ -15,7 +15,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -209,6 +208,17 @@ static void test_listen_fails_cleanly_without_memory(void **state)
     assert_null(f->listener);
 }
 
+static void test_listen_reports_want_of_descriptors(void **state)
+{
+    struct fixture *f = *state;
+    struct kvf_address address = address_of("127.0.0.1:0");
+    net_deny_fds();
+    enum kvf_status status = try_listen(f, &address, &f->listener);
+    net_allow_fds();
+    assert_int_equal(status, KVF_SYSTEM);
+    assert_null(f->listener);
+}
+
 /* ---- accepting */
 
 static void test_accepts_sixteen_a_turn(void **state)
@@ -275,31 +285,18 @@ static void test_accept_without_memory_drops_one_and_rests(void **state)
     net_turn_until(&f->net, &f->n_accepted, 1);
 }
 
-static void set_fd_limit(rlim_t n)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = n;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
-
 static void test_listener_rests_without_descriptors_and_recovers(void **state)
 {
     struct fixture *f = *state;
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     listen_on(f, "127.0.0.1:0");
     struct kvf_sockaddr to = net_sockaddr("127.0.0.1:0", port_of(f, f->listener));
     come(f, &to);
-    /* The next descriptor would be the lowest free number. */
-    int lowest = fcntl(f->clients[0], F_DUPFD_CLOEXEC, 0);
-    net_close(lowest);
-    set_fd_limit((rlim_t)lowest);
+    net_deny_fds();
     net_turns(&f->net, 2);
     uint64_t start_ns = kvf_clock_now_ns(&kvf_clock_system);
     kvf_loop_turn(f->net.loop, 5 * KVF_NS_PER_MS);
     uint64_t slept_ns = kvf_clock_now_ns(&kvf_clock_system) - start_ns;
-    set_fd_limit(before.rlim_cur);
+    net_allow_fds();
     assert_int_equal(f->n_accepted, 0);
     assert_true(slept_ns >= 5 * KVF_NS_PER_MS); /* it did not spin */
     net_advance(&f->net, 99);
@@ -398,6 +395,7 @@ int main(void)
         T(test_range_gives_the_first_free_port),
         T(test_listen_refuses_hosts_that_are_not_here),
         T(test_listen_fails_cleanly_without_memory),
+        T(test_listen_reports_want_of_descriptors),
         T(test_accepts_sixteen_a_turn),
         T(test_paused_listener_keeps_connections_waiting),
         T(test_callback_may_close_stream_and_listener),

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -193,6 +194,26 @@ static void test_run_ends_after_the_turn_that_stopped_it(void **state)
     kvf_loop_post(f->loop, &post, post_ran, f, KVF_OK);
     turn(f);
     expect_trace(f, "p");
+}
+
+static void test_create_fails_cleanly(void **state)
+{
+    struct fixture *f = *state;
+    struct kvf_loop_config config = {.clock = &f->clock.clock};
+    struct kvf_loop *loop = NULL;
+    struct rlimit before;
+    struct rlimit limit;
+    kvf_alloc_fail_nth(1);
+    assert_int_equal(kvf_loop_create(&config, &loop), KVF_NO_MEMORY);
+    kvf_alloc_fail_nth(0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    enum kvf_status status = kvf_loop_create(&config, &loop);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, KVF_SYSTEM);
+    assert_null(loop);
+    kvf_loop_destroy(NULL);
 }
 
 /* ---- timers */
@@ -697,6 +718,7 @@ int main(void)
         T(test_turn_runs_its_phases_in_order),
         T(test_turn_sees_one_instant),
         T(test_run_ends_after_the_turn_that_stopped_it),
+        T(test_create_fails_cleanly),
         T(test_timer_runs_when_its_time_has_come),
         T(test_timer_stopped_does_not_run),
         T(test_post_from_a_completion_waits_for_the_next_turn),

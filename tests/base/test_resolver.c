@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/resolver.h"
+#include "net_support.h"
 
 #define N_MANY     64 /* lookups that may wait */
 #define TURN_NS    (10 * KVF_NS_PER_MS)
@@ -35,21 +35,12 @@ struct fixture {
     int n_fds_before;
 };
 
-static int count_fds(void)
-{
-    int n = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        n += fcntl(fd, F_GETFD) >= 0;
-    }
-    return n;
-}
-
 static int setup(void **state)
 {
     struct fixture *f = kvf_alloc(sizeof(*f));
     struct kvf_loop_config config = {.clock = &kvf_clock_system};
     assert_non_null(f);
-    f->n_fds_before = count_fds();
+    f->n_fds_before = net_count_fds();
     assert_int_equal(kvf_loop_create(&config, &f->loop), KVF_OK);
     assert_int_equal(kvf_resolver_create_system(f->loop, &f->resolver), KVF_OK);
     *state = f;
@@ -61,7 +52,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     f->resolver->ops->destroy(f->resolver);
     kvf_loop_destroy(f->loop);
-    assert_int_equal(count_fds(), f->n_fds_before);
+    assert_int_equal(net_count_fds(), f->n_fds_before);
     kvf_free(f);
     return 0;
 }
@@ -208,7 +199,7 @@ static void test_create_fails_cleanly_without_memory(void **state)
 {
     struct fixture *f = *state;
     struct kvf_resolver *other = NULL;
-    int n_before = count_fds();
+    int n_before = net_count_fds();
     for (uint64_t nth = 1; nth < 20; nth++) {
         kvf_alloc_fail_nth(nth);
         enum kvf_status status = kvf_resolver_create_system(f->loop, &other);
@@ -218,7 +209,7 @@ static void test_create_fails_cleanly_without_memory(void **state)
         }
         assert_int_equal(status, KVF_NO_MEMORY);
         assert_null(other);
-        assert_int_equal(count_fds(), n_before);
+        assert_int_equal(net_count_fds(), n_before);
     }
     assert_non_null(other);
     other->ops->destroy(other);

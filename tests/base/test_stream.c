@@ -339,6 +339,19 @@ static void test_connect_fails_cleanly_without_memory(void **state)
     expect_lost(f, KVF_NO_MEMORY);
 }
 
+static void test_connect_reports_want_of_descriptors(void **state)
+{
+    struct fixture *f = *state;
+    struct kvf_stream_config config = net_config();
+    f->listen_fd = net_raw_listen_tcp(&f->at);
+    net_deny_fds();
+    enum kvf_status status = f->net.sock.ops->connect(
+        &f->net.sock, &f->at, &config, &net_events, &f->owner, &f->owner.stream);
+    net_allow_fds();
+    assert_int_equal(status, KVF_SYSTEM);
+    assert_null(f->owner.stream);
+}
+
 static int option(int fd, int level, int name)
 {
     int value = -1;
@@ -799,6 +812,19 @@ static void test_too_many_waiting_descriptors_lose_the_stream(void **state)
     expect_lost(f, KVF_PROTOCOL);
 }
 
+/* The kernel drops what it cannot install: the byte came, its descriptor did not. */
+static void test_descriptor_that_found_no_place_loses_the_stream(void **state)
+{
+    struct fixture *f = *state;
+    open_unix(f);
+    raw_write_with_fds(f, 1);
+    net_deny_fds();
+    net_turns(&f->net, 2);
+    net_allow_fds();
+    expect_lost(f, KVF_SYSTEM);
+    assert_int_equal(f->owner.n_readable, 0);
+}
+
 static void test_tcp_carries_no_descriptors(void **state)
 {
     struct fixture *f = *state;
@@ -864,6 +890,7 @@ int main(void)
         T(test_connect_closed_before_it_opened),
         T(test_connect_to_itself_counts_as_refused),
         T(test_connect_fails_cleanly_without_memory),
+        T(test_connect_reports_want_of_descriptors),
         T(test_tcp_streams_are_tuned),
         T(test_sends_leave_together_after_the_calls),
         T(test_sends_before_opening_are_delivered),
@@ -887,6 +914,7 @@ int main(void)
         T(test_descriptors_travel_with_their_bytes),
         T(test_descriptors_wait_until_they_are_taken),
         T(test_too_many_waiting_descriptors_lose_the_stream),
+        T(test_descriptor_that_found_no_place_loses_the_stream),
         T(test_tcp_carries_no_descriptors),
         T(test_credentials_of_a_unix_peer),
         T(test_credentials_are_not_known_over_tcp),

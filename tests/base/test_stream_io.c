@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "base/stream_io.h"
+#include "net_support.h"
 
 #define OUT_MAX 262144u
 #define IN_MAX  65536u
@@ -32,20 +33,11 @@ struct fixture {
     struct kvf_rng rng;
 };
 
-static int count_fds(void)
-{
-    int n = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        n += fcntl(fd, F_GETFD) >= 0;
-    }
-    return n;
-}
-
 static int setup(void **state)
 {
     struct fixture *f = kvf_alloc(sizeof(*f));
     assert_non_null(f);
-    f->n_fds_before = count_fds();
+    f->n_fds_before = net_count_fds();
     assert_int_equal(
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, f->ends), 0);
     kvf_buf_init(&f->out.bytes, OUT_MAX);
@@ -65,7 +57,7 @@ static int teardown(void **state)
             assert_int_equal(close(f->ends[i]), 0);
         }
     }
-    assert_int_equal(count_fds(), f->n_fds_before);
+    assert_int_equal(net_count_fds(), f->n_fds_before);
     kvf_free(f);
     return 0;
 }
@@ -203,9 +195,9 @@ static void test_out_keeps_no_descriptor_when_bytes_do_not_fit(void **state)
     struct fixture *f = *state;
     static const uint8_t zeros[OUT_MAX];
     assert_int_equal(append_numbered(f, zeros, OUT_MAX, 0, 0), KVF_OK);
-    int n_before = count_fds();
+    int n_before = net_count_fds();
     assert_int_equal(append_numbered(f, "x", 1, 1, 3), KVF_BUSY);
-    assert_int_equal(count_fds(), n_before);
+    assert_int_equal(net_count_fds(), n_before);
     assert_int_equal(f->out.n_fds, 0);
 }
 
