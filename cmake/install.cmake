@@ -20,11 +20,7 @@ set_target_properties(kvferry PROPERTIES
   EXPORT_NAME client
   SOVERSION ${KVF_ABI_VERSION}
   VERSION ${KVF_ABI_VERSION}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-  VERIFY_INTERFACE_HEADER_SETS ON
-  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/client/kvferry.map)
-target_link_options(kvferry PRIVATE
-  LINKER:--version-script=${PROJECT_SOURCE_DIR}/client/kvferry.map
-  LINKER:--no-undefined)
+  VERIFY_INTERFACE_HEADER_SETS ON)
 add_library(kvferry::client ALIAS kvferry)
 
 install(TARGETS kvferry EXPORT kvferry

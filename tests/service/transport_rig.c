@@ -48,12 +48,13 @@ bool rig_is_shm(void)
 
 /* ---- events */
 
-static void arrived(void *owner, struct kvf_arrival *arrival,
+static void arrived(void *owner, struct kvf_transport *transport, struct kvf_arrival *arrival,
                     const struct kvf_chunk_header *header)
 {
     struct rig_side *side = owner;
     size_t i = 0;
     side->n_arrived++;
+    assert_ptr_equal(transport, side->transport);
     assert_memory_equal(header->token, side->token, KVF_DATA_TOKEN_BYTES);
     if (side->policy == RIG_DROP) {
         side->transport->ops->drop(arrival);
