@@ -22,6 +22,26 @@ struct kvf_transfers {
     uint64_t progress_bytes, n_ended;
 };
 
+/* ---- transfer_plan.c */
+/* What one side knows about both. */
+struct kvf_pair {
+    const struct kvf_cache_state *our_state, *peer_state;
+    const struct kvf_pool_layout *peer_layouts;
+    size_t n_peer_layouts;
+    struct kvf_transfer *local_sender; /* whose block tables we may read, or NULL */
+};
+/* Streams for segments[n], not planned yet, in the request's arena. */
+enum kvf_status KVF_MUST_CHECK kvf_transfer_make_streams(
+    struct kvf_transfer *transfer, const struct kvf_segment *segments, size_t n);
+/* Plans every stream; total_bytes, plan_hash and the number of runs are set. */
+enum kvf_status KVF_MUST_CHECK kvf_transfer_plan(struct kvf_transfer *transfer,
+                                                 const struct kvf_pair *pair,
+                                                 struct kvf_plan_refusal *out_refusal);
+enum kvf_path kvf_transfer_choose_path(const struct kvf_transfer *transfer);
+/* Layouts of the request's pools as they go into messages; out[KVF_TABLES_MAX]. */
+size_t kvf_request_layouts(const struct kvf_request *request,
+                           struct kvf_pool_layout *out);
+
 /* ---- flow.c */
 enum kvf_status KVF_MUST_CHECK kvf_chunks_create(struct kvf_transfers *transfers);
 void kvf_chunks_destroy(struct kvf_transfers *transfers);
