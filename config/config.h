@@ -108,12 +108,12 @@ struct kvf_config {
     size_t n_instances;
 };
 
-/* Problems as "file:line:column: what; did you mean ..." lines, collected up to a limit.
- */
+/* Problems as "file:line:column: what; did you mean ...", each with its source line and a
+ * caret below, in file order. Of more than the limit the first ones. */
 #define KVF_CONFIG_PROBLEMS_MAX 20
 struct kvf_config_problems {
-    char *text; /* owns; one problem a line, "" when none */
-    size_t n;
+    char *text; /* owns; ends in a newline, "" when none; NULL after NO_MEMORY */
+    size_t n;   /* shown */
 };
 void kvf_config_problems_fini(struct kvf_config_problems *problems);
 
