@@ -106,6 +106,7 @@ struct kvf_config {
     size_t n_peers;
     struct kvf_config_instance *instances; /* owns */
     size_t n_instances;
+    struct kvf_config_origin *origin; /* owns; where each value came from */
 };
 
 /* Problems as "file:line:column: what; did you mean ...", each with its source line and a
