@@ -97,8 +97,7 @@ static void enter_inner(struct level *inner, struct level *outer)
     };
 }
 
-static bool records_are_equal(const struct kvf_schema *schema, const void *a,
-                              const void *b)
+bool kvf_schema_equal(const struct kvf_schema *schema, const void *a, const void *b)
 {
     struct level levels[KVF_SCHEMA_DEPTH];
     struct level *level = levels;
@@ -124,21 +123,21 @@ static bool records_are_equal(const struct kvf_schema *schema, const void *a,
 bool kvf_cache_state_equal(const struct kvf_cache_state *a,
                            const struct kvf_cache_state *b)
 {
-    return records_are_equal(&kvf_schema_cache_state, a, b);
+    return kvf_schema_equal(&kvf_schema_cache_state, a, b);
 }
 
 bool kvf_comm_state_equal(const struct kvf_comm_state *a, const struct kvf_comm_state *b)
 {
-    return records_are_equal(&kvf_schema_comm_state, a, b);
+    return kvf_schema_equal(&kvf_schema_comm_state, a, b);
 }
 
 bool kvf_block_key_equal(const struct kvf_block_key *a, const struct kvf_block_key *b)
 {
-    return records_are_equal(&kvf_schema_block_key, a, b);
+    return kvf_schema_equal(&kvf_schema_block_key, a, b);
 }
 
 bool kvf_request_info_equal(const struct kvf_request_info *a,
                             const struct kvf_request_info *b)
 {
-    return records_are_equal(&kvf_schema_request_info, a, b);
+    return kvf_schema_equal(&kvf_schema_request_info, a, b);
 }

@@ -4,7 +4,7 @@
  * through an arena with a budget; every pointer in a decoded struct lives in that arena
  * (or is a static ""), until it is reset. Encoding reads pointers, keeps none. Strings
  * are NUL-terminated, never NULL after decoding; NULL encodes as "". protobuf-c is seen
- * in codec.c only.
+ * in reader.c and in the *_schema.c tables only. Pure functions; any thread.
  */
 #ifndef KVF_PROTO_MESSAGE_H
 #define KVF_PROTO_MESSAGE_H
@@ -343,23 +343,33 @@ enum kvf_status KVF_MUST_CHECK kvf_message_encode(const struct kvf_message *mess
                                                   uint64_t session_tag, uint64_t sequence,
                                                   struct kvf_buf *out);
 
-/* Decodes payload[n] of a known type. The arena's budget bounds memory (16x the payload
- * plus 4 KiB is enough for honest messages). Limits of kvferry.proto are enforced;
- * *out_detail (static) names the field. Errors: PROTOCOL, NO_MEMORY (over the budget). */
+/* Decodes payload[n] of a known type. The arena's budget bounds memory, whatever the
+ * bytes say; kvf_message_budget(n) is enough for honest messages. Limits of kvferry.proto
+ * are enforced; *out_detail (static) names the field. Errors: PROTOCOL, NO_MEMORY (over
+ * the budget, or none left). */
 enum kvf_status KVF_MUST_CHECK kvf_message_decode(uint32_t type, const uint8_t *payload,
                                                   size_t n, struct kvf_arena *arena,
                                                   struct kvf_message *out,
                                                   const char **out_detail);
 
-/* Bytes kvf_message_encode would add after the frame header: exact. */
+/* What decoding n payload bytes may cost: a block key's token is worth up to 34 times its
+ * bytes while protobuf-c parses it, everything else less than 16 times. */
+#define KVF_MESSAGE_BUDGET_MAX (32u << 20)
+static inline size_t kvf_message_budget(size_t n)
+{
+    return n < KVF_MESSAGE_BUDGET_MAX / 40 ? 40 * n + 4096 : KVF_MESSAGE_BUDGET_MAX;
+}
+
+/* Bytes kvf_message_encode would add after the frame header: exact. 0 as well for a
+ * message that it would refuse. */
 size_t kvf_message_size(const struct kvf_message *message);
 
 /* ContextPhaseParams as an opaque, self-checking blob for routers: magic "KVFP", version,
  * length, CRC32C, protobuf. *n: capacity in, length out (BUFFER_TOO_SMALL with the need).
- */
+ * INVALID_ARGUMENT: a field is over its limit, or the blob over KVF_PARAMS_MAX. */
 enum kvf_status KVF_MUST_CHECK
 kvf_context_params_encode(const struct kvf_context_params *p, uint8_t *bytes, size_t *n);
-/* Errors: BAD_PARAMS with a static sentence in *out_detail. */
+/* Errors: BAD_PARAMS with a static sentence in *out_detail; NO_MEMORY. */
 enum kvf_status KVF_MUST_CHECK kvf_context_params_decode(const uint8_t *bytes, size_t n,
                                                          struct kvf_arena *arena,
                                                          struct kvf_context_params *out,

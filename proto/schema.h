@@ -238,6 +238,9 @@ enum kvf_status KVF_MUST_CHECK kvf_schema_read(const struct kvf_schema *schema,
                                                struct kvf_arena *arena, void *out,
                                                const char **out_detail);
 
+/* ---- equal.c */
+bool kvf_schema_equal(const struct kvf_schema *schema, const void *a, const void *b);
+
 /* ---- text.c */
 /* Well-formed UTF-8 (RFC 3629) without NUL. */
 bool kvf_text_is_valid(const char *text, size_t n_bytes);

@@ -273,7 +273,10 @@ static const char *leave(const struct level *level, const struct kvf_field *fiel
     if (field->kind == KVF_FIELD_PACKED_RECORD && n > field->limit) {
         return field->refusal;
     }
-    put_prefix(writer, field, n);
+    if (n > 0 ||
+        field->kind != KVF_FIELD_PACKED_RECORD) { /* empty `bytes` are left out */
+        put_prefix(writer, field, n);
+    }
     return NULL;
 }
 
