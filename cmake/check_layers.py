@@ -37,6 +37,7 @@ ONLY_IN = [
     ("lock", r"\b(pthread_(mutex|cond|rwlock|spin)_\w+|mtx_\w+|cnd_\w+)", r"(?!service/)"),
     ("goto other than fail", r"\bgoto\s+(?!fail\b)", r"(?!)"),
     ("include of a .c file", r"#\s*include\s*[<\"][^>\"]*\.c[>\"]", r"(?!)"),
+    ("include without its folder", r'#\s*include\s*"(?!kvferry\.pb-c\.h)[^/"]+"', r"tests/"),
     ("alloca", r"\balloca\s*\(", r"(?!)"),
 ]
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
