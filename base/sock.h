@@ -97,6 +97,7 @@ struct kvf_sock_ops {
                                const struct kvf_stream_config *config,
                                const struct kvf_stream_events *events, void *owner,
                                struct kvf_stream **out);
+    /* Gives a stream its owner, or another one: unread bytes and queued ones stay. */
     void (*attach)(struct kvf_stream *stream, const struct kvf_stream_config *config,
                    const struct kvf_stream_events *events, void *owner);
     /* Accepts NULL; freed at end of turn. Of what is still queued the socket gets as much

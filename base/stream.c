@@ -416,10 +416,31 @@ enum kvf_status kvf_stream_connect(struct kvf_sock *sock, const struct kvf_socka
     return KVF_OK;
 }
 
+/* Another owner, the same queues: what was not read yet is offered again. */
+static void hand_over(struct kvf_stream *stream, const struct kvf_stream_config *config,
+                      const struct kvf_stream_events *events, void *owner)
+{
+    stream->config = *config;
+    stream->events = *events;
+    stream->owner = owner;
+    stream->in.bytes.max_bytes = config->in_max_bytes;
+    stream->out.bytes.max_bytes = config->out_max_bytes;
+    if (!stream->is_unix) {
+        tune_tcp(stream->fd, config->user_timeout_ms);
+    }
+    if (stream->step == STREAM_OPEN && kvf_buf_length(&stream->in.bytes) > 0) {
+        schedule(stream, KVF_OK);
+    }
+}
+
 void kvf_stream_attach(struct kvf_stream *stream, const struct kvf_stream_config *config,
                        const struct kvf_stream_events *events, void *owner)
 {
-    assert(stream->step == STREAM_DETACHED);
+    assert(stream->step != STREAM_CONNECTING && stream->step != STREAM_CLOSED);
+    if (stream->step != STREAM_DETACHED) {
+        hand_over(stream, config, events, owner);
+        return;
+    }
     bind_owner(stream, config, events, owner);
     stream->step = STREAM_OPEN;
     enum kvf_status status = watch(stream, KVF_IO_READ);
