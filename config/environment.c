@@ -149,6 +149,17 @@ enum kvf_status kvf_environment_expand(const char *text, struct kvf_arena *arena
     return status;
 }
 
+void kvf_environment_name(const char *path, char out[KVF_ENVIRONMENT_NAME_BYTES])
+{
+    size_t n_section = strcspn(path, ".");
+    const char *leaf = path[n_section] == '.' ? path + n_section + 1 : "";
+    (void)snprintf(out, KVF_ENVIRONMENT_NAME_BYTES, OVERRIDE_PREFIX "%.*s__%s",
+                   (int)n_section, path, leaf);
+    for (char *at = out; *at != '\0'; at++) {
+        *at = (char)toupper((unsigned char)*at);
+    }
+}
+
 /* KVFERRY_DATA__CHUNK: a section and a key, both not empty. Others are ours or the
  * user's own and mean nothing here. */
 static bool is_override(const char *variable)

@@ -20,6 +20,10 @@ enum kvf_status KVF_MUST_CHECK
 kvf_environment_expand(const char *text, struct kvf_arena *arena, const char **out,
                        struct kvf_value_refusal *out_refusal);
 
+#define KVF_ENVIRONMENT_NAME_BYTES 96
+/* KVFERRY_DATA__CHUNK for "data.chunk". */
+void kvf_environment_name(const char *path, char out[KVF_ENVIRONMENT_NAME_BYTES]);
+
 /* A variable KVFERRY_A__B as "a.b". */
 struct kvf_environment_override {
     const char *variable, *path, *value; /* in the arena */

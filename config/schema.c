@@ -503,6 +503,14 @@ size_t kvf_key_section_length(const struct kvf_key *key)
     return dot == NULL ? 0 : (size_t)(dot - key->path);
 }
 
+bool kvf_keyset_opens_section(const struct kvf_keyset *keyset, size_t i)
+{
+    const struct kvf_key *key = &keyset->keys[i];
+    size_t n = kvf_key_section_length(key);
+    return i == 0 || kvf_key_section_length(key - 1) != n ||
+           strncmp(key[-1].path, key->path, n) != 0;
+}
+
 const char *kvf_key_leaf(const struct kvf_key *key)
 {
     const char *dot = strchr(key->path, '.');

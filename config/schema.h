@@ -82,6 +82,8 @@ const struct kvf_keyset *kvf_schema_keyset(enum kvf_keyset_id id);
 const struct kvf_key *kvf_schema_find(enum kvf_keyset_id id, const char *path);
 /* Length of "data" in "data.chunk"; 0 for keys of an item. */
 size_t kvf_key_section_length(const struct kvf_key *key);
+/* Whether the i-th key is the first of its section; they stand together. */
+bool kvf_keyset_opens_section(const struct kvf_keyset *keyset, size_t i);
 /* "chunk" of "data.chunk". */
 const char *kvf_key_leaf(const struct kvf_key *key);
 bool kvf_key_is_list(const struct kvf_key *key);
