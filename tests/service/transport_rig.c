@@ -19,15 +19,16 @@
 static const struct kvf_transport_ops *selected_ops;
 static bool is_shm;
 
+void rig_choose(const char *argument)
+{
+    is_shm = strcmp(argument, "ucx-shm") == 0;
+    selected_ops = strcmp(argument, "tcp") == 0 ? &kvf_transport_tcp : &kvf_transport_ucx;
+    (void)setenv("UCX_TLS", is_shm ? "posix,sysv,self" : "tcp,self", 1);
+}
+
 bool rig_select(const char *argument)
 {
-    bool is_tcp = strcmp(argument, "tcp") == 0;
-    selected_ops = is_tcp ? &kvf_transport_tcp : &kvf_transport_ucx;
-    if (is_tcp) {
-        return true;
-    }
-    is_shm = strcmp(argument, "ucx-shm") == 0;
-    (void)setenv("UCX_TLS", is_shm ? "posix,sysv,self" : "tcp,self", 1);
+    rig_choose(argument);
     struct rig *rig = rig_create();
     const struct kvf_transport_config config = {
         .loop = rig->loop, .config = &rig->config, .max_kept = 1};

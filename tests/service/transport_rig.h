@@ -54,7 +54,9 @@ struct rig {
     struct rig_side a, b;
 };
 
-/* argument: "tcp", "ucx-tcp" or "ucx-shm"; false when this machine cannot do it. */
+/* argument: "tcp", "ucx-tcp" or "ucx-shm". Choosing touches nothing; selecting also tries
+ * and is false when this machine cannot do it. */
+void rig_choose(const char *argument);
 bool rig_select(const char *argument);
 bool rig_is_shm(void);
 /* cmocka set-up and tear-down with state = struct rig *. */
