@@ -36,11 +36,12 @@ struct kvf_admin {
 
 /* ---- from request to page */
 
+/* detail by pointer: the check that sets it is evaluated in the same call. */
 static bool refuse(struct kvf_http_request *request, enum kvf_problem problem,
-                   const char *detail)
+                   const char *const *detail)
 {
     if (problem != KVF_PROBLEM_NONE) {
-        kvf_problem_reply(request, problem, "%s", detail);
+        kvf_problem_reply(request, problem, "%s", *detail);
     }
     return problem != KVF_PROBLEM_NONE;
 }
@@ -49,9 +50,9 @@ static bool is_refused(struct kvf_http_request *request)
 {
     const struct kvf_http_headers *headers = &request->headers;
     const char *detail = "";
-    return refuse(request, kvf_guard_path(request->path, &detail), detail) ||
-           refuse(request, kvf_guard_host(request->guard, headers, &detail), detail) ||
-           refuse(request, kvf_guard_origin(headers, &detail), detail);
+    return refuse(request, kvf_guard_path(request->path, &detail), &detail) ||
+           refuse(request, kvf_guard_host(request->guard, headers, &detail), &detail) ||
+           refuse(request, kvf_guard_origin(headers, &detail), &detail);
 }
 
 static void answer_no_route(struct kvf_http_request *request,
@@ -86,11 +87,11 @@ static bool is_denied(struct kvf_http_request *request)
     const struct kvf_http_headers *headers = &request->headers;
     const char *detail = "";
     if (request->route->sides == KVF_HTTP_ADMIN &&
-        refuse(request, kvf_guard_token(request->guard, headers, &detail), detail)) {
+        refuse(request, kvf_guard_token(request->guard, headers, &detail), &detail)) {
         return true;
     }
     return !kvf_http_method_is_safe(request->route->method) &&
-           refuse(request, kvf_guard_mutation(headers, &detail), detail);
+           refuse(request, kvf_guard_mutation(headers, &detail), &detail);
 }
 
 static void serve(struct kvf_http_request *request)

@@ -156,7 +156,8 @@ static ssize_t read_stream(void *owner, uint64_t position, char *out, size_t max
     struct kvf_http_request *request = request_of(owner);
     struct kvf_buf *body = &request->reply.body;
     (void)position; /* it only ever goes forward */
-    if (kvf_buf_length(body) == 0 && request->reply.fill(request) != KVF_OK) {
+    if (kvf_buf_length(body) == 0 &&
+        (request->reply.fill(request) != KVF_OK || request->reply.has_failed)) {
         return MHD_CONTENT_READER_END_WITH_ERROR;
     }
     size_t n = kvf_buf_length(body);

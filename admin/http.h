@@ -48,6 +48,7 @@ struct kvf_http_reply {
         char value[160];
     } headers[KVF_HTTP_HEADERS_MAX];
     size_t n_headers;
+    bool has_failed; /* something did not fit: a 500, or a stream to be cut */
 };
 
 /* What a page remembers between the slices of a stream or the polls of a wait. */

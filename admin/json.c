@@ -163,19 +163,27 @@ json_t *kvf_json_request(const struct kvf_admin_request *request, bool with_phas
     return json;
 }
 
+struct dump {
+    struct kvf_buf *out;
+    bool has_failed; /* remembered, since jansson 2.14 ignores it while writing keys */
+};
+
 static int append(const char *bytes, size_t n, void *owner)
 {
-    return kvf_buf_append(owner, bytes, n) == KVF_OK ? 0 : -1;
+    struct dump *dump = owner;
+    dump->has_failed |= kvf_buf_append(dump->out, bytes, n) != KVF_OK;
+    return dump->has_failed ? -1 : 0;
 }
 
 enum kvf_status kvf_json_write(json_t *json, struct kvf_buf *out)
 {
+    struct dump dump = {.out = out};
     if (json == NULL) {
         return KVF_NO_MEMORY;
     }
-    int rc = json_dump_callback(json, append, out, DUMP_FLAGS);
+    int rc = json_dump_callback(json, append, &dump, DUMP_FLAGS);
     json_decref(json);
-    return rc == 0 ? KVF_OK : KVF_NO_MEMORY;
+    return rc == 0 && !dump.has_failed ? KVF_OK : KVF_NO_MEMORY;
 }
 
 void kvf_json_reply(struct kvf_http_request *request, unsigned int status,

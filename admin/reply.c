@@ -2,7 +2,7 @@
 /*
  * How pages write answers: into the exchange's own buffer, under one ceiling. Failures
  * (memory, ceiling) are not reported to the page, which could do nothing about them; they
- * turn the answer into a bare 500. Loop thread.
+ * turn the answer into a bare 500, or cut it where its head is out already. Loop thread.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@ void kvf_reply_begin(struct kvf_http_request *request, unsigned int status,
     reply->type = type;
     reply->fill = NULL;
     reply->n_headers = 0;
+    reply->has_failed = false;
 }
 
 static void fail(struct kvf_http_reply *reply)
@@ -27,12 +28,13 @@ static void fail(struct kvf_http_reply *reply)
     kvf_buf_clear(&reply->body);
     reply->status = 500;
     reply->type = NULL;
+    reply->has_failed = true;
 }
 
 void kvf_reply_append(struct kvf_http_request *request, const void *bytes, size_t n)
 {
     struct kvf_http_reply *reply = &request->reply;
-    if (reply->type != NULL && kvf_buf_append(&reply->body, bytes, n) != KVF_OK) {
+    if (!reply->has_failed && kvf_buf_append(&reply->body, bytes, n) != KVF_OK) {
         fail(reply);
     }
 }
