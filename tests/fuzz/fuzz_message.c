@@ -14,13 +14,12 @@
 #include "proto/message.h"
 #include "tests/fuzz/fuzz.h"
 
-#define BUDGET_BYTES(n) (16 * (n) + 4096)
-
 /* Decodes and encodes again; returns false when the payload is refused. */
-static bool recode(uint32_t type, const uint8_t *payload, size_t n, struct kvf_buf *out)
+static bool recode(uint32_t type, const uint8_t *payload, size_t n, size_t budget_bytes,
+                   struct kvf_buf *out)
 {
     struct kvf_arena arena;
-    kvf_arena_init(&arena, BUDGET_BYTES(n));
+    kvf_arena_init(&arena, budget_bytes);
     struct kvf_message message;
     const char *detail = NULL;
     bool is_accepted =
@@ -35,7 +34,9 @@ static bool recode(uint32_t type, const uint8_t *payload, size_t n, struct kvf_b
     return is_accepted;
 }
 
-static void check_frame(uint32_t type, const struct kvf_buf *frame)
+/* With the budget of the first payload: its numbers may have been written long, and then
+ * the second one is shorter but costs as much. */
+static void check_frame(uint32_t type, const struct kvf_buf *frame, size_t budget_bytes)
 {
     struct kvf_frame parsed;
     const char *detail = NULL;
@@ -45,7 +46,7 @@ static void check_frame(uint32_t type, const struct kvf_buf *frame)
 
     struct kvf_buf again;
     kvf_buf_init(&again, KVF_FRAME_HEADER_BYTES + KVF_FRAME_MAX_ENGINE);
-    bool is_accepted = recode(type, parsed.payload, parsed.length, &again);
+    bool is_accepted = recode(type, parsed.payload, parsed.length, budget_bytes, &again);
     assert(is_accepted);
     assert(kvf_buf_length(&again) == kvf_buf_length(frame));
     assert(memcmp(kvf_buf_head(&again), kvf_buf_head(frame), kvf_buf_length(frame)) == 0);
@@ -58,9 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     }
     struct kvf_buf frame;
+    size_t budget_bytes = kvf_message_budget(n - 1);
     kvf_buf_init(&frame, KVF_FRAME_HEADER_BYTES + KVF_FRAME_MAX_ENGINE);
-    if (recode(bytes[0], bytes + 1, n - 1, &frame)) {
-        check_frame(bytes[0], &frame);
+    if (recode(bytes[0], bytes + 1, n - 1, budget_bytes, &frame)) {
+        check_frame(bytes[0], &frame, budget_bytes);
     }
     kvf_buf_fini(&frame);
     return 0;

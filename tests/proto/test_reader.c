@@ -473,7 +473,7 @@ static void test_reader_refuses_a_missing_record(void **state)
             field = has_rule ? row : NULL;
         }
         if (field != NULL && field->kind == KVF_FIELD_RECORD) {
-            struct kvf_buf nothing = {0};
+            struct kvf_buf nothing = {.bytes = (uint8_t[1]){0}};
             assert_refused(schemas[i], &nothing, field);
             n_refused++;
         }
