@@ -34,8 +34,14 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   target_compile_options(kvf_flags INTERFACE -mbranch-protection=standard)
 endif()
 
+string(FIND "${CMAKE_C_FLAGS}" "-fsanitize=" sanitize_at)
+if(sanitize_at EQUAL -1)
+  # clang leaves the sanitizers' own symbols of a shared library to the program.
+  target_link_options(kvf_flags INTERFACE LINKER:--no-undefined)
+endif()
+
 # Fortified libc calls need optimisation, and hide bugs from the sanitizers' interceptors.
-if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CMAKE_C_FLAGS MATCHES "-fsanitize=")
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND sanitize_at EQUAL -1)
   set(level 3)
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12)
     set(level 2)
