@@ -125,7 +125,7 @@ enum kvf_status kvf_peers_next_message(struct kvf_peers *peers, struct kvf_buf *
     }
     out->type = 0;
     if (kvf_message_type_is_known(out_frame->type)) {
-        kvf_arena_reset(&peers->arena, 16ull * out_frame->length + 4096);
+        kvf_arena_reset(&peers->arena, kvf_message_budget(out_frame->length));
         status = kvf_message_decode(out_frame->type, out_frame->payload,
                                     out_frame->length, &peers->arena, out, out_detail);
     }

@@ -239,7 +239,7 @@ void kvf_requests_match_early(struct kvf_requests *requests, struct kvf_request 
         struct kvf_message message;
         const char *detail = "";
         size_t n = kvf_buf_length(&early->frame) - KVF_FRAME_HEADER_BYTES;
-        kvf_arena_reset(&requests->decode, 16 * n + 4096);
+        kvf_arena_reset(&requests->decode, kvf_message_budget(n));
         enum kvf_status status = kvf_message_decode(
             KVF_MSG_REQUEST_INFO, kvf_buf_head(&early->frame) + KVF_FRAME_HEADER_BYTES, n,
             &requests->decode, &message, &detail);

@@ -384,7 +384,7 @@ static bool take_frame(struct kvf_session *session)
     }
     struct kvf_message message = {.type = (enum kvf_message_type)0};
     if (status == KVF_OK && kvf_message_type_is_known(frame.type)) {
-        kvf_arena_reset(&sessions->arena, 16ull * frame.length + 4096);
+        kvf_arena_reset(&sessions->arena, kvf_message_budget(frame.length));
         status = kvf_message_decode(frame.type, frame.payload, frame.length,
                                     &sessions->arena, &message, &detail);
     }
