@@ -64,6 +64,7 @@ bool floor_parse(int argc, char **argv, struct floor_options *out)
 {
     struct floor_options options = defaults;
     bool is_known = true;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
         uint64_t value = optarg != NULL ? parse_bytes(optarg) : 0;
         switch (c) {

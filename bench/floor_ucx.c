@@ -69,6 +69,7 @@ static void set_defaults(const struct floor_options *options)
     size_t n =
         options->is_shm ? sizeof(shm) / sizeof(shm[0]) : sizeof(tcp) / sizeof(tcp[0]);
     for (size_t i = 0; i < n; i++) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread yet */
         (void)setenv(settings[i][0], settings[i][1], 0);
     }
 }

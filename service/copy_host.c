@@ -269,13 +269,13 @@ static enum kvf_status worker_init(struct copy_worker *worker, struct kvf_loop *
     worker->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (worker->wake_fd < 0) {
         kvf_log_error(&log_ctx, "eventfd for copy worker %u failed: %s", index,
-                      strerror(errno));
+                      strerrordesc_np(errno));
         return KVF_SYSTEM;
     }
     int error = start_thread(worker);
     if (error != 0) {
         kvf_log_error(&log_ctx, "copy worker %u cannot start: %s", index,
-                      strerror(error));
+                      strerrordesc_np(error));
         return KVF_SYSTEM;
     }
     worker->is_started = true;
@@ -315,8 +315,7 @@ enum kvf_status kvf_copy_create_host(struct kvf_loop *loop, uint32_t n_workers,
     if (host == NULL) {
         return KVF_NO_MEMORY;
     }
-    host->base.ops = &host_ops;
-    host->loop = loop;
+    *host = (struct copy_host){.base.ops = &host_ops, .loop = loop};
     uint32_t n = n_workers != 0 ? n_workers : guess_workers();
     host->workers = kvf_alloc_array(n, sizeof(*host->workers));
     if (host->workers == NULL) {

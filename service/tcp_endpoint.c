@@ -99,7 +99,7 @@ static bool send_greeting(struct kvf_endpoint *endpoint)
         send(endpoint->fd, endpoint->greeting + endpoint->n_greeted, left, MSG_NOSIGNAL);
     if (n < 0) {
         if (!is_would_block(errno)) {
-            fail(endpoint, strerror(errno));
+            fail(endpoint, strerrordesc_np(errno));
         }
         return false;
     }
@@ -127,7 +127,7 @@ static uint64_t send_some(struct kvf_endpoint *endpoint, struct kvf_chunk_op *op
     ssize_t n = sendmsg(endpoint->fd, &message, MSG_NOSIGNAL);
     if (n < 0) {
         if (!is_would_block(errno)) {
-            fail(endpoint, strerror(errno));
+            fail(endpoint, strerrordesc_np(errno));
         }
         return 0;
     }
@@ -165,7 +165,7 @@ static bool finish_connect(struct kvf_endpoint *endpoint)
         error = errno;
     }
     if (error != 0) {
-        fail(endpoint, strerror(error));
+        fail(endpoint, strerrordesc_np(error));
         return false;
     }
     endpoint->is_connected = true;
@@ -181,7 +181,7 @@ static bool is_still_open(struct kvf_endpoint *endpoint)
     if (n < 0 && is_would_block(errno)) {
         return true;
     }
-    fail(endpoint, n < 0    ? strerror(errno)
+    fail(endpoint, n < 0    ? strerrordesc_np(errno)
                    : n == 0 ? "closed by the peer"
                             : "the peer sent bytes");
     return false;
@@ -213,14 +213,14 @@ static enum kvf_status start_connect(struct kvf_endpoint *endpoint,
     endpoint->fd =
         socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (endpoint->fd < 0) {
-        kvf_log_error(&log_ctx, "data socket failed: %s", strerror(errno));
+        kvf_log_error(&log_ctx, "data socket failed: %s", strerrordesc_np(errno));
         return KVF_SYSTEM;
     }
     kvf_tcp_tune(endpoint->fd);
     const struct sockaddr *address = (const struct sockaddr *)&to->storage;
     if (connect(endpoint->fd, address, to->length) != 0 && errno != EINPROGRESS) {
         kvf_log_info(&log_ctx, "data connection to %s failed: %s", endpoint->to,
-                     strerror(errno));
+                     strerrordesc_np(errno));
         return KVF_DATA_PATH;
     }
     enum kvf_status status = kvf_loop_io_add(tcp->loop, &endpoint->io, endpoint->fd,

@@ -135,7 +135,7 @@ static bool check_read(struct kvf_tcp_incoming *incoming, ssize_t n)
         return false;
     }
     kvf_log_debug(&log_ctx, "incoming data connection closed: %s",
-                  n == 0 ? "end of stream" : strerror(errno));
+                  n == 0 ? "end of stream" : strerrordesc_np(errno));
     close_incoming(incoming, KVF_DATA_PATH);
     return false;
 }

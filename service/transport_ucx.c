@@ -327,6 +327,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the port's signature */
 static enum kvf_status connect_ucx(struct kvf_transport *transport, const uint8_t *blob,
                                    size_t n, const char *peer_host,
                                    const uint8_t token[KVF_DATA_TOKEN_BYTES], void *owner,

@@ -24,9 +24,12 @@ static const struct kvf_log_ctx log_ctx = {.comp = "ucx"};
 /* ---- UCX's own messages */
 
 #if HAS_UCS_LOG
-/* Set on the thread that may use our log; UCX's helper thread keeps UCX's own. */
+/* Set on the thread that may use our log; UCX's helper thread keeps UCX's own. A handler
+ * has no owner, so it cannot be a field.
+ * NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
 static _Thread_local bool is_loop_thread;
 
+/* NOLINTNEXTLINE(readability-function-size): UCX's signature */
 static ucs_log_func_rc_t take_log_line(const char *file, unsigned line,
                                        const char *function, ucs_log_level_t level,
                                        const ucs_log_component_config_t *component,

@@ -49,8 +49,8 @@ bool rig_is_shm(void)
 
 /* ---- events */
 
-static void arrived(void *owner, struct kvf_transport *transport, struct kvf_arrival *arrival,
-                    const struct kvf_chunk_header *header)
+static void arrived(void *owner, struct kvf_transport *transport,
+                    struct kvf_arrival *arrival, const struct kvf_chunk_header *header)
 {
     struct rig_side *side = owner;
     size_t i = 0;
