@@ -13,8 +13,6 @@
 #include "base/crc.h"
 #include "proto/schema.h"
 
-#define PARAMS_MAGIC     0x5046564bu /* "KVFP" */
-#define COMM_STATE_MAGIC 0x4346564bu /* "KVFC" */
 #define ENVELOPE_VERSION 1u
 #define ENVELOPE_BYTES   16u
 
@@ -25,17 +23,26 @@ struct envelope {
 };
 _Static_assert(sizeof(struct envelope) == ENVELOPE_BYTES, "envelope without padding");
 
+struct blob_kind {
+    uint32_t magic;
+    const struct kvf_schema *schema;
+};
+static const struct blob_kind params_blob = {0x5046564bu, /* "KVFP" */
+                                             &kvf_schema_context_params};
+static const struct blob_kind comm_state_blob = {0x4346564bu, /* "KVFC" */
+                                                 &kvf_schema_comm_state};
+
 static uint32_t envelope_crc(const uint8_t *bytes, size_t n_payload)
 {
     uint32_t crc = kvf_crc32c(0, bytes, offsetof(struct envelope, crc));
     return kvf_crc32c(crc, bytes + ENVELOPE_BYTES, n_payload);
 }
 
-static enum kvf_status seal(const struct kvf_schema *schema, const void *record,
-                            uint32_t magic, uint8_t *bytes, size_t *n)
+static enum kvf_status seal(const struct blob_kind *kind, const void *record,
+                            uint8_t *bytes, size_t *n)
 {
     struct kvf_writer counter = {.end = NULL};
-    if (kvf_schema_write(schema, record, &counter) != NULL ||
+    if (kvf_schema_write(kind->schema, record, &counter) != NULL ||
         counter.n > KVF_PARAMS_MAX - ENVELOPE_BYTES) {
         return KVF_INVALID_ARGUMENT;
     }
@@ -46,11 +53,11 @@ static enum kvf_status seal(const struct kvf_schema *schema, const void *record,
         return KVF_BUFFER_TOO_SMALL;
     }
     struct kvf_writer writer = {.end = bytes + total};
-    const char *refusal = kvf_schema_write(schema, record, &writer);
+    const char *refusal = kvf_schema_write(kind->schema, record, &writer);
     assert(refusal == NULL && writer.n == counter.n);
     (void)refusal; /* only counting refuses */
     struct envelope envelope = {
-        .magic = htole32(magic),
+        .magic = htole32(kind->magic),
         .version = htole32(ENVELOPE_VERSION),
         .length = htole32((uint32_t)counter.n),
     };
@@ -83,16 +90,16 @@ static const char *envelope_refusal(const uint8_t *bytes, size_t n, uint32_t mag
     return NULL;
 }
 
-static enum kvf_status unseal(const struct kvf_schema *schema, uint32_t magic,
-                              const uint8_t *bytes, size_t n, struct kvf_arena *arena,
-                              void *out, const char **out_detail)
+static enum kvf_status unseal(const struct blob_kind *kind, const uint8_t *bytes,
+                              size_t n, struct kvf_arena *arena, void *out,
+                              const char **out_detail)
 {
-    const char *refusal = envelope_refusal(bytes, n, magic);
+    const char *refusal = envelope_refusal(bytes, n, kind->magic);
     if (refusal != NULL) {
         *out_detail = refusal;
         return KVF_BAD_PARAMS;
     }
-    enum kvf_status status = kvf_schema_read(schema, bytes + ENVELOPE_BYTES,
+    enum kvf_status status = kvf_schema_read(kind->schema, bytes + ENVELOPE_BYTES,
                                              n - ENVELOPE_BYTES, arena, out, out_detail);
     return status == KVF_PROTOCOL ? KVF_BAD_PARAMS : status;
 }
@@ -100,7 +107,7 @@ static enum kvf_status unseal(const struct kvf_schema *schema, uint32_t magic,
 enum kvf_status kvf_context_params_encode(const struct kvf_context_params *p,
                                           uint8_t *bytes, size_t *n)
 {
-    return seal(&kvf_schema_context_params, p, PARAMS_MAGIC, bytes, n);
+    return seal(&params_blob, p, bytes, n);
 }
 
 enum kvf_status kvf_context_params_decode(const uint8_t *bytes, size_t n,
@@ -108,22 +115,20 @@ enum kvf_status kvf_context_params_decode(const uint8_t *bytes, size_t n,
                                           struct kvf_context_params *out,
                                           const char **out_detail)
 {
-    return unseal(&kvf_schema_context_params, PARAMS_MAGIC, bytes, n, arena, out,
-                  out_detail);
+    return unseal(&params_blob, bytes, n, arena, out, out_detail);
 }
 
 enum kvf_status kvf_comm_state_encode(const struct kvf_comm_state *state, uint8_t *bytes,
                                       size_t *n)
 {
-    return seal(&kvf_schema_comm_state, state, COMM_STATE_MAGIC, bytes, n);
+    return seal(&comm_state_blob, state, bytes, n);
 }
 
 enum kvf_status kvf_comm_state_decode(const uint8_t *bytes, size_t n,
                                       struct kvf_arena *arena, struct kvf_comm_state *out,
                                       const char **out_detail)
 {
-    return unseal(&kvf_schema_comm_state, COMM_STATE_MAGIC, bytes, n, arena, out,
-                  out_detail);
+    return unseal(&comm_state_blob, bytes, n, arena, out, out_detail);
 }
 
 /* Appends text at *length, cut so that the NUL still fits. */

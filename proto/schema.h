@@ -95,7 +95,9 @@ struct kvf_schema {
 };
 
 #define KVF_WIDTH(type, member) ((uint8_t)sizeof(((struct kvf_##type *)NULL)->member))
-#define KVF_AT(type, member)    ((uint16_t)offsetof(struct kvf_##type, member))
+#define KVF_ELEMENT_WIDTH(type, member)                                                  \
+    ((uint8_t)sizeof(*((struct kvf_##type *)NULL)->member))
+#define KVF_AT(type, member) ((uint16_t)offsetof(struct kvf_##type, member))
 
 #define KVF_SCALAR(n, form, type, member)                                                \
     {                                                                                    \
@@ -112,14 +114,14 @@ struct kvf_schema {
 #define KVF_SCALARS(n, form, type, member, count, max)                                   \
     {                                                                                    \
         .kind = KVF_FIELD_SCALARS, .encoding = KVF_ENCODING_##form,                      \
-        .width_bytes = KVF_WIDTH(type, member[0]), .number = (n),                        \
+        .width_bytes = KVF_ELEMENT_WIDTH(type, member), .number = (n),                   \
         .offset = KVF_AT(type, member), .side_offset = KVF_AT(type, count),              \
         .limit = (max), .refusal = #member " has too many entries"                       \
     }
 #define KVF_COUNTED_SCALARS(n, form, type, member, count, max)                           \
     {                                                                                    \
         .kind = KVF_FIELD_COUNTED_SCALARS, .encoding = KVF_ENCODING_##form,              \
-        .width_bytes = KVF_WIDTH(type, member[0]), .number = (n),                        \
+        .width_bytes = KVF_ELEMENT_WIDTH(type, member), .number = (n),                   \
         .offset = KVF_AT(type, member), .side_offset = KVF_AT(type, count),              \
         .limit = (max), .refusal = #member " are not as many as " #count " or too many"  \
     }

@@ -77,7 +77,8 @@ static uint64_t load(const uint8_t *at, size_t width_bytes)
 /* Small negative numbers become small positive ones. */
 static uint64_t zigzag(int64_t value)
 {
-    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+    uint64_t doubled = (uint64_t)value << 1;
+    return value < 0 ? ~doubled : doubled;
 }
 
 static void put_scalar(struct kvf_writer *writer, const struct kvf_field *field,

@@ -46,15 +46,13 @@ static const char *random_text(struct kvf_rng *rng, size_t limit, struct kvf_are
                                           "\xf0\x9f\x9a\xa2"};
     size_t n = kvf_rng_below(rng, 4) == 0 ? limit : kvf_rng_below(rng, limit + 1);
     char *text = take(arena, n + 1);
-    size_t length = 0;
-    for (;;) {
-        const char *letter = letters[kvf_rng_below(rng, 5)];
-        if (length + strlen(letter) > n) {
-            return text;
-        }
-        memcpy(text + length, letter, strlen(letter));
-        length += strlen(letter);
+    char *end = text;
+    const char *letter = letters[kvf_rng_below(rng, 5)];
+    while ((size_t)(end - text) + strlen(letter) <= n) {
+        end = stpcpy(end, letter);
+        letter = letters[kvf_rng_below(rng, 5)];
     }
+    return text;
 }
 
 static size_t random_count(struct kvf_rng *rng, size_t limit)

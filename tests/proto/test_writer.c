@@ -199,7 +199,7 @@ static void test_writer_refuses_text_that_is_not_utf8(void **state)
 static void test_writer_refuses_too_many_or_long_node_names(void **state)
 {
     (void)state;
-    static const char *names[KVF_RANKS_MAX + 1];
+    const char *names[KVF_RANKS_MAX + 1] = {NULL};
     char name[KVF_NAME_MAX + 2];
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -238,7 +238,7 @@ static void test_writer_refuses_too_many_blocks_over_all_tables(void **state)
 static void test_writer_refuses_a_packed_state_over_its_limit(void **state)
 {
     (void)state;
-    static const char *names[KVF_RANKS_MAX];
+    const char *names[KVF_RANKS_MAX];
     char name[KVF_NAME_MAX + 1];
     memset(name, 'n', KVF_NAME_MAX);
     name[KVF_NAME_MAX] = '\0';
