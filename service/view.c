@@ -83,9 +83,6 @@ static size_t view_checks(void *owner, struct kvf_admin_check *out, size_t max)
     struct kvf_daemon *daemon = daemon_of(owner);
     struct kvf_checks checks = {.out = out, .max = max};
     add_check(&checks, "config", true, false, "");
-    bool is_serving = daemon->state == KVF_DAEMON_READY;
-    add_check(&checks, "state", is_serving, false,
-              is_serving ? "" : state_name(daemon->state));
     char detail[KVF_ADMIN_TEXT] = "";
     size_t n_engines = kvf_sessions_list(daemon->sessions)->n;
     if (daemon->config->ready.require_engine && n_engines == 0) {
