@@ -247,6 +247,7 @@ static enum MHD_Result serve(struct kvf_http_request *request)
 
 /* Called at the end of the headers, for each piece of the body, at the end of the body,
  * and again after a suspended exchange resumed. */
+/* NOLINTNEXTLINE(readability-function-size): libmicrohttpd's prototype */
 static enum MHD_Result answer(void *owner, struct MHD_Connection *connection,
                               const char *path, const char *method, const char *version,
                               const char *body, size_t *n_body, void **exchange)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structs of admin.h as JSON values, and a JSON value as an answer. snake_case, base
- * units with the unit in the name, ids as strings, times in RFC 3339; docs/http.md lists
- * the shapes and golden tests pin them. Every maker returns a new value or NULL without
- * memory; a container with a NULL member is NULL, so only the last one is checked. Loop
- * thread.
+ * units with the unit in the name, ids as strings, times in RFC 3339; fields may be
+ * added, never renamed, and tests pin the shapes byte for byte. Every maker returns a new
+ * value or NULL without memory; a container with a NULL member is NULL, so only the last
+ * one is checked. Loop thread.
  */
 #ifndef KVF_ADMIN_JSON_H
 #define KVF_ADMIN_JSON_H

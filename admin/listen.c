@@ -105,7 +105,7 @@ static int open_tcp(const struct kvf_address *address)
 
 static uint16_t bound_port(int fd)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof(bound);
     if (getsockname(fd, (struct sockaddr *)&bound, &length) != 0) {
         return 0;

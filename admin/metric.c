@@ -135,7 +135,7 @@ enum kvf_status kvf_metrics_create(const struct kvf_metric_family *families, siz
     }
     metrics->families = kvf_alloc_array(n, sizeof(*metrics->families));
     if (metrics->families == NULL) {
-        kvf_metrics_destroy(metrics);
+        kvf_free(metrics);
         return KVF_NO_MEMORY;
     }
     metrics->n_families = n;
@@ -182,6 +182,23 @@ bool kvf_metrics_find(const struct kvf_metrics *metrics, const char *name,
     return false;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): uthash's macros nest, we do not */
+static bool add_to_map(struct family_state *state, struct kvf_series *series, size_t n)
+{
+    HASH_ADD_KEYPTR(hh, state->by_text, series->labels, n, series);
+    return KVF_MAP_ADDED(series);
+}
+
+/* NULL: there is none. */
+/* NOLINTNEXTLINE(readability-function-size): as above */
+static struct kvf_series *find_in_map(const struct family_state *state,
+                                      const struct text *text)
+{
+    struct kvf_series *series = NULL;
+    HASH_FIND(hh, state->by_text, text->bytes, text->n, series);
+    return series;
+}
+
 /* One allocation: the record, its buckets, its label text. */
 static struct kvf_series *make_series(struct family_state *state, const struct text *text)
 {
@@ -195,8 +212,7 @@ static struct kvf_series *make_series(struct family_state *state, const struct t
     series->n_in_bucket = (uint64_t *)(void *)(series + 1);
     series->labels = (char *)(series + 1) + bucket_bytes;
     memcpy(series->labels, text->bytes, text->n + 1);
-    HASH_ADD_KEYPTR(hh, state->by_text, series->labels, text->n, series);
-    if (!KVF_MAP_ADDED(series)) {
+    if (!add_to_map(state, series, text->n)) {
         kvf_free(series);
         return NULL;
     }
@@ -212,7 +228,7 @@ struct kvf_series *kvf_metrics_series(struct kvf_metrics *metrics, size_t family
     struct kvf_series *series = NULL;
     struct text text;
     if (render_labels(state, values, &text)) {
-        HASH_FIND(hh, state->by_text, text.bytes, text.n, series);
+        series = find_in_map(state, &text);
         if (series != NULL) {
             return series;
         }

@@ -139,14 +139,14 @@ void kvf_page_request(struct kvf_http_request *request)
 
 /* ---- cancel */
 
-/* state NULL: that of the entry. */
+/* entry NULL: nothing is known of how it ends. */
 static void answer_cancel(struct kvf_http_request *request, unsigned int status,
                           const char *state, const struct kvf_admin_request *entry)
 {
     kvf_json_reply(
         request, status, KVF_JSON_TYPE,
         json_pack("{s:o, s:o, s:o}", "id", kvf_json_text(request->parameter), "state",
-                  kvf_json_text(state != NULL ? state : entry->state), "status",
+                  kvf_json_text(state), "status",
                   kvf_json_text_or_null(entry != NULL ? entry->status : NULL)));
 }
 
@@ -177,7 +177,7 @@ static bool poll_cancel(struct kvf_http_request *request)
         return true;
     }
     if (!entry.is_live) {
-        answer_cancel(request, 200, NULL, &entry);
+        answer_cancel(request, 200, entry.state, &entry);
         return true;
     }
     if (kvf_loop_now_ns(request->loop) >= request->page.deadline_ns) {

@@ -56,6 +56,6 @@ const char *kvf_http_method_name(const char *text); /* "other" for unknown ones;
 /* Changes nothing on the server (RFC 9110, 9.2.1). */
 bool kvf_http_method_is_safe(enum kvf_http_method method);
 /* "GET, HEAD, OPTIONS" */
-void kvf_http_methods_format(uint32_t methods, char *out, size_t out_bytes);
+void kvf_http_methods_format(uint32_t set, char *out, size_t out_bytes);
 
 #endif

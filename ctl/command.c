@@ -7,26 +7,25 @@
 static enum kvf_exit run_help(const struct kvf_ctl *ctl);
 
 static const struct kvf_command table[] = {
-    {"status", "", "state, engines, peers, totals and warnings", 0, 0, 0, false,
-     kvf_run_status},
-    {"requests", "", "requests, running and ended",
+    {"status", "", "state, engines, peers, totals and warnings", 0, 0, kvf_run_status, 0,
+     false},
+    {"requests", "", "requests, running and ended", 0, 0, kvf_run_requests,
      KVF_OPTION_BIT(STATE) | KVF_OPTION_BIT(PEER) | KVF_OPTION_BIT(ENGINE) |
          KVF_OPTION_BIT(SINCE) | KVF_OPTION_BIT(LIMIT),
-     0, 0, false, kvf_run_requests},
-    {"request", "ID", "one request with its phases; ID is its number or label", 0, 1, 1,
-     false, kvf_run_request},
-    {"cancel", "ID...", "cancel requests", KVF_OPTION_BIT(WAIT), 1, KVF_ARGUMENTS_MANY,
-     false, kvf_run_cancel},
-    {"timings", "", "CSV of ended transfers",
-     KVF_OPTION_BIT(FORMAT) | KVF_OPTION_BIT(SINCE) | KVF_OPTION_BIT(OUTPUT), 0, 0, false,
-     kvf_run_timings},
-    {"metrics", "[PREFIX]", "metrics whose name begins with PREFIX", 0, 0, 1, false,
-     kvf_run_metrics},
-    {"version", "", "versions of this program and of the daemon", 0, 0, 0, false,
-     kvf_run_version},
-    {"healthcheck", "", "exit 0 when the daemon is ready, 1 when not", 0, 0, 0, false,
-     kvf_run_healthcheck},
-    {"help", "[COMMAND]", "this text, or that of a command", 0, 0, 1, true, run_help},
+     false},
+    {"request", "ID", "one request with its phases; ID is its number or label", 1, 1,
+     kvf_run_request, 0, false},
+    {"cancel", "ID...", "cancel requests", 1, KVF_ARGUMENTS_MANY, kvf_run_cancel,
+     KVF_OPTION_BIT(WAIT), false},
+    {"timings", "", "CSV of ended transfers", 0, 0, kvf_run_timings,
+     KVF_OPTION_BIT(FORMAT) | KVF_OPTION_BIT(SINCE) | KVF_OPTION_BIT(OUTPUT), false},
+    {"metrics", "[PREFIX]", "metrics whose name begins with PREFIX", 0, 1,
+     kvf_run_metrics, 0, false},
+    {"version", "", "versions of this program and of the daemon", 0, 0, kvf_run_version,
+     0, false},
+    {"healthcheck", "", "exit 0 when the daemon is ready, 1 when not", 0, 0,
+     kvf_run_healthcheck, 0, false},
+    {"help", "[COMMAND]", "this text, or that of a command", 0, 1, run_help, 0, true},
 };
 #define N_COMMANDS (sizeof(table) / sizeof(table[0]))
 

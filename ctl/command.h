@@ -14,10 +14,10 @@ struct kvf_command {
     const char *name;
     const char *arguments; /* for help: "ID..." */
     const char *summary;
-    uint32_t options; /* KVF_OPTION_BIT set beside the common ones */
     size_t min_arguments, max_arguments;
-    bool is_local; /* asks no daemon */
     enum kvf_exit (*run)(const struct kvf_ctl *ctl);
+    uint32_t options; /* KVF_OPTION_BIT set beside the common ones */
+    bool is_local;    /* asks no daemon */
 };
 
 /* NULL: no such command. */

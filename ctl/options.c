@@ -6,14 +6,12 @@
 #include <string.h>
 
 static const struct {
-    const char *name;
+    const char *name, *argument, *help;
     char letter; /* 0: none */
-    const char *argument;
     bool is_common;
-    const char *help;
 } table[KVF_OPTION_COUNT] = {
 #define KVF_OPTION_ROW(name, long_name, short_name, argument, is_common, help)           \
-    [KVF_OPTION_##name] = {(long_name), (short_name), (argument), (is_common), (help)},
+    [KVF_OPTION_##name] = {(long_name), (argument), (help), (short_name), (is_common)},
     KVF_OPTION_TABLE(KVF_OPTION_ROW)
 #undef KVF_OPTION_ROW
 };
@@ -60,6 +58,7 @@ enum kvf_status kvf_options_parse(int argc, char **argv, struct kvf_options *out
     int code;
     fill_long(longs, letters);
     optind = 1;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         int i = index_of(code);
         if (i < 0) {

@@ -2,6 +2,7 @@
 /* Tables in memory until they are printed, because widths are known only at the end. */
 #include "ctl/table.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,7 +11,7 @@
 #define FIRST_ROOM  64
 #define CELL_MAX    256
 #define COLUMNS_MAX 16
-#define GAP         2
+#define GAP         "  "
 
 static const char *const codes[] = {
     [KVF_PLAIN] = "",       [KVF_GREEN] = "\x1b[32m", [KVF_YELLOW] = "\x1b[33m",
@@ -75,18 +76,19 @@ void kvf_print_colored(const char *text, enum kvf_color color, bool has_color, F
 }
 
 static void print_cell(const char *text, enum kvf_color color, int width, bool is_number,
-                       bool is_last, bool has_color, FILE *out)
+                       bool has_color, FILE *out)
 {
     int padding = width - (int)strlen(text);
+    padding = padding > 0 ? padding : 0;
     (void)fprintf(out, "%*s", is_number ? padding : 0, "");
     kvf_print_colored(text, color, has_color, out);
-    if (!is_last) {
-        (void)fprintf(out, "%*s", (is_number ? 0 : padding) + GAP, "");
-    }
+    (void)fprintf(out, "%*s", is_number ? 0 : padding, "");
 }
 
+/* A last column of text needs no padding: its width is 0. */
 static void find_widths(const struct kvf_table *table, int widths[COLUMNS_MAX])
 {
+    size_t last = table->n_columns - 1;
     for (size_t i = 0; i < table->n_columns; i++) {
         widths[i] = (int)strlen(table->columns[i].title);
     }
@@ -95,28 +97,30 @@ static void find_widths(const struct kvf_table *table, int widths[COLUMNS_MAX])
         size_t column = i % table->n_columns;
         widths[column] = width > widths[column] ? width : widths[column];
     }
+    if (!table->columns[last].is_number) {
+        widths[last] = 0;
+    }
 }
 
 enum kvf_status kvf_table_print(const struct kvf_table *table, bool has_color, FILE *out)
 {
     int widths[COLUMNS_MAX];
     size_t n = table->n_columns;
-    if (table->has_failed || n > COLUMNS_MAX) {
+    assert(n > 0 && n <= COLUMNS_MAX);
+    if (table->has_failed) {
         return KVF_NO_MEMORY;
     }
     find_widths(table, widths);
     for (size_t i = 0; i < n; i++) {
         print_cell(table->columns[i].title, KVF_BOLD, widths[i],
-                   table->columns[i].is_number, i + 1 == n, has_color, out);
+                   table->columns[i].is_number, has_color, out);
+        (void)fprintf(out, i + 1 < n ? GAP : "\n");
     }
-    (void)fprintf(out, "\n");
     for (size_t i = 0; i < table->n_cells; i++) {
         size_t column = i % n;
         print_cell(table->cells[i].text, table->cells[i].color, widths[column],
-                   table->columns[column].is_number, column + 1 == n, has_color, out);
-        if (column + 1 == n) {
-            (void)fprintf(out, "\n");
-        }
+                   table->columns[column].is_number, has_color, out);
+        (void)fprintf(out, column + 1 < n ? GAP : "\n");
     }
     return KVF_OK;
 }

@@ -130,6 +130,20 @@ static void test_metrics_are_collected_and_count_http(void **state)
     web_answer_free(&answer);
 }
 
+static void test_promtool_accepts_the_whole_page(void **state)
+{
+    if (system("command -v promtool >/dev/null 2>&1") != 0) {
+        skip();
+    }
+    expect(web_get_admin(*state, "/livez"), 200, TEXT, "ok\n");
+    struct web_answer answer = web_get_admin(*state, "/metrics");
+    FILE *promtool = popen("promtool check metrics", "w");
+    assert_non_null(promtool);
+    assert_int_equal(fwrite(answer.body, 1, answer.n_body, promtool), answer.n_body);
+    assert_int_equal(pclose(promtool), 0);
+    web_answer_free(&answer);
+}
+
 static void test_status_shape(void **state)
 {
     struct fake_admin *fake = *state;
@@ -390,6 +404,7 @@ int main(void)
         TEST(test_version_names_libraries_and_protocols),
         TEST(test_index_lists_only_this_listener),
         TEST(test_metrics_are_collected_and_count_http),
+        TEST(test_promtool_accepts_the_whole_page),
         TEST(test_status_shape),
         TEST(test_request_shape),
         TEST(test_requests_are_filtered_by_state),
