@@ -4,10 +4,6 @@
 # Everything is relocatable: no absolute path is written into an installed file.
 include(CMakePackageConfigHelpers)
 
-if(NOT TARGET kvferry OR NOT TARGET kvferryd OR NOT TARGET kvferryctl)
-  return()
-endif()
-
 target_sources(kvferry PUBLIC FILE_SET HEADERS
   BASE_DIRS ${PROJECT_SOURCE_DIR}/include
   FILES
