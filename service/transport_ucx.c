@@ -336,8 +336,11 @@ static enum kvf_status connect_ucx(struct kvf_transport *transport, const uint8_
     struct kvf_ucx *ucx = kvf_ucx_of(transport);
     (void)peer_host; /* the worker address has every address it needs */
     (void)token;     /* travels in each header */
-    if (n == 0 || n > KVF_DATA_BLOB_MAX) {
-        return KVF_PROTOCOL;
+    uint8_t address[KVF_UCX_ADDRESS_BYTES];
+    enum kvf_status opened = kvf_ucx_blob_open(blob, n, address);
+    if (opened != KVF_OK) {
+        kvf_log_warn(&log_ctx, "the peer's worker address cannot be used");
+        return opened;
     }
     struct kvf_endpoint *endpoint = kvf_alloc(sizeof(*endpoint));
     if (endpoint == NULL) {
@@ -345,9 +348,6 @@ static enum kvf_status connect_ucx(struct kvf_transport *transport, const uint8_
     }
     endpoint->ucx = ucx;
     endpoint->owner = owner;
-    /* UCX parses the address without knowing its length: room for a lie. */
-    uint8_t address[2 * KVF_DATA_BLOB_MAX] = {0};
-    memcpy(address, blob, n);
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -610,6 +610,7 @@ static void end_leftovers(struct kvf_ucx *ucx)
     }
     for (struct kvf_node *node; (node = kvf_list_first(&ucx->endpoints)) != NULL;) {
         struct kvf_endpoint *endpoint = KVF_CONTAINER(node, struct kvf_endpoint, node);
+        assert(endpoint->is_disconnected);
         endpoint->is_closed = true;
         free_if_over(endpoint);
     }
@@ -621,6 +622,7 @@ static void close_ucx(struct kvf_transport *transport)
         return;
     }
     struct kvf_ucx *ucx = kvf_ucx_of(transport);
+    assert(ucx->broken.n == 0); /* every endpoint was disconnected */
     if (ucx->is_hooked) {
         kvf_loop_hook_remove(&ucx->hook);
     }

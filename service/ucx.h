@@ -14,8 +14,10 @@
 #include "base/slab.h"
 #include "service/transport.h"
 
-#define KVF_UCX_AM_CHUNK   7u /* id of the one active message */
-#define KVF_UCX_LANE_BYTES 32u
+#define KVF_UCX_AM_CHUNK      7u                      /* id of the one active message */
+#define KVF_UCX_ADDRESS_BYTES (2 * KVF_DATA_BLOB_MAX) /* room for an address that lies   \
+                                                       */
+#define KVF_UCX_LANE_BYTES    32u
 
 struct kvf_ucx {
     struct kvf_transport base;
@@ -85,6 +87,10 @@ enum kvf_status KVF_MUST_CHECK kvf_ucx_start(struct kvf_ucx *ucx,
 void kvf_ucx_stop(struct kvf_ucx *ucx);
 enum kvf_status KVF_MUST_CHECK kvf_ucx_blob(struct kvf_transport *transport, uint8_t *out,
                                             size_t *n);
+/* The worker address in a peer's blob, followed by zeros. PROTOCOL: damaged, or of
+ * another version of UCX. */
+enum kvf_status KVF_MUST_CHECK kvf_ucx_blob_open(
+    const uint8_t *blob, size_t n, uint8_t out_address[KVF_UCX_ADDRESS_BYTES]);
 const char *kvf_ucx_version(struct kvf_transport *transport);
 enum kvf_status KVF_MUST_CHECK kvf_ucx_memory_add(struct kvf_transport *transport,
                                                   void *base, size_t length,

@@ -15,9 +15,12 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/crc.h"
 #include "base/log.h"
 #include "service/ucx.h"
 #include "service/ucx_settings.h"
+
+#define SEAL_BYTES 4u
 
 static const struct kvf_log_ctx log_ctx = {.comp = "ucx"};
 
@@ -152,6 +155,15 @@ enum kvf_status kvf_ucx_start(struct kvf_ucx *ucx, const struct kvf_config *conf
     return KVF_OK;
 }
 
+/* UCX parses an address without knowing its length and crashes on bytes that are none, so
+ * the blob starts with a CRC32C over our UCX's version and the address. It keeps damage
+ * and other versions out, not a malicious peer. */
+static uint32_t seal_of(const uint8_t *address, size_t n)
+{
+    const char *version = ucp_get_version_string();
+    return kvf_crc32c(kvf_crc32c(0, version, strlen(version)), address, n);
+}
+
 enum kvf_status kvf_ucx_blob(struct kvf_transport *transport, uint8_t *out, size_t *n)
 {
     struct kvf_ucx *ucx = kvf_ucx_of(transport);
@@ -163,9 +175,13 @@ enum kvf_status kvf_ucx_blob(struct kvf_transport *transport, uint8_t *out, size
         return KVF_SYSTEM;
     }
     enum kvf_status result = KVF_OK;
-    if (length <= KVF_DATA_BLOB_MAX) {
-        memcpy(out, address, length);
-        *n = length;
+    if (length <= KVF_DATA_BLOB_MAX - SEAL_BYTES) {
+        uint32_t seal = seal_of((const uint8_t *)address, length);
+        for (size_t i = 0; i < SEAL_BYTES; i++) {
+            out[i] = (uint8_t)(seal >> (8 * i));
+        }
+        memcpy(out + SEAL_BYTES, address, length);
+        *n = SEAL_BYTES + length;
     } else {
         kvf_log_error(&log_ctx,
                       "worker address of %zu bytes is too long: name fewer "
@@ -175,6 +191,24 @@ enum kvf_status kvf_ucx_blob(struct kvf_transport *transport, uint8_t *out, size
     }
     ucp_worker_release_address(ucx->worker, address);
     return result;
+}
+
+enum kvf_status kvf_ucx_blob_open(const uint8_t *blob, size_t n,
+                                  uint8_t out_address[KVF_UCX_ADDRESS_BYTES])
+{
+    uint32_t seal = 0;
+    if (n <= SEAL_BYTES || n > KVF_DATA_BLOB_MAX) {
+        return KVF_PROTOCOL;
+    }
+    for (size_t i = 0; i < SEAL_BYTES; i++) {
+        seal |= (uint32_t)blob[i] << (8 * i);
+    }
+    if (seal != seal_of(blob + SEAL_BYTES, n - SEAL_BYTES)) {
+        return KVF_PROTOCOL;
+    }
+    memset(out_address, 0, KVF_UCX_ADDRESS_BYTES);
+    memcpy(out_address, blob + SEAL_BYTES, n - SEAL_BYTES);
+    return KVF_OK;
 }
 
 const char *kvf_ucx_version(struct kvf_transport *transport)

@@ -349,6 +349,27 @@ static void test_steady_state_does_not_allocate(void **state)
     assert_int_equal(kvf_alloc_count(), before);
 }
 
+static void test_open_survives_every_failing_allocation(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    const struct kvf_transport_config config = {
+        .loop = rig->loop, .config = &rig->config, .max_kept = 4};
+    struct kvf_transport *transport = NULL;
+    enum kvf_status status = KVF_NO_MEMORY;
+    for (uint64_t nth = 1; status == KVF_NO_MEMORY; nth++) {
+        assert_null(transport);
+        assert_in_range(nth, 1, 20);
+        kvf_alloc_fail_nth(nth);
+        status = rig->ops->open(&config, &transport);
+    }
+    kvf_alloc_fail_nth(0);
+    assert_int_equal(status, KVF_OK);
+    rig->ops->close(transport);
+    kvf_loop_destroy(rig->loop);
+    kvf_free(rig);
+}
+
 static void test_contiguous_configuration_takes_back_direct(void **state)
 {
     (void)state;
@@ -393,6 +414,7 @@ int main(int argc, char **argv)
         RIG_TEST(test_endpoint_is_lost_when_the_peer_closes),
         RIG_TEST(test_two_thousand_chunks_land_or_are_dropped),
         RIG_TEST(test_steady_state_does_not_allocate),
+        cmocka_unit_test(test_open_survives_every_failing_allocation),
         cmocka_unit_test(test_contiguous_configuration_takes_back_direct),
         RIG_TEST(test_transport_says_what_it_is),
     };
