@@ -159,7 +159,7 @@ enum kvf_status kvf_connection_take(struct kvf_connection *connection,
         }
         bool is_known = kvf_message_type_is_known(frame.type);
         if (is_known) {
-            kvf_arena_reset(arena, 16ull * frame.length + 4096);
+            kvf_arena_reset(arena, kvf_message_budget(frame.length));
             status = kvf_message_decode(frame.type, frame.payload, frame.length, arena,
                                         out, out_detail);
         }

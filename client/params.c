@@ -9,7 +9,7 @@
 
 #include "client/engine_private.h"
 
-#define DECODE_BUDGET(n_bytes) (16 * (n_bytes) + 4096)
+#define DECODE_BUDGET(n_bytes) kvf_message_budget(n_bytes)
 
 static enum kvf_status decode(const void *params, size_t params_len,
                               struct kvf_arena *arena, struct kvf_context_params *out)

@@ -242,7 +242,7 @@ static enum kvf_status read_params(struct kvf_engine *engine,
                                KVF_PARAMS_MAX);
     }
     /* The inbox is empty of borrowed messages whenever a call of the engine runs. */
-    kvf_arena_reset(&engine->inbox_arena, 16ull * args->params_len + 4096);
+    kvf_arena_reset(&engine->inbox_arena, kvf_message_budget(args->params_len));
     enum kvf_status status = kvf_context_params_decode(
         args->params, args->params_len, &engine->inbox_arena, out, &detail);
     if (status == KVF_OK && (!out->has_state || !out->state.has_comm)) {
