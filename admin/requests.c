@@ -73,7 +73,8 @@ static enum kvf_status fill_list(struct kvf_http_request *request)
         return status;
     }
     page->filter.since = page->cursor;
-    if (page->cursor == 0 || page->n_written == page->filter.limit) {
+    /* Without rows the client goes on by next_since: a slice must not be empty. */
+    if (page->cursor == 0 || n == 0 || page->n_written == page->filter.limit) {
         page->is_ended = true;
         write_end(request);
     }
