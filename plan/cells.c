@@ -6,6 +6,7 @@
  * Everything here is a division or two, so that a plan can start at any offset.
  * Pure functions, any thread.
  */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "plan/nest.h"
@@ -61,6 +62,7 @@ static enum kvf_status build_comb(struct kvf_plan *plan,
 /* Steps of the comb below step `step` of the token grid. */
 static uint64_t comb_below(const struct kvf_plan_comb *comb, uint64_t step)
 {
+    assert(comb->period > 0);
     const uint64_t phase = step % comb->period;
     uint64_t part = phase > comb->first ? phase - comb->first : 0;
 
@@ -70,6 +72,7 @@ static uint64_t comb_below(const struct kvf_plan_comb *comb, uint64_t step)
 
 static uint64_t comb_step(const struct kvf_plan_comb *comb, uint64_t index)
 {
+    assert(comb->length > 0); /* else there are no cells */
     return index / comb->length * comb->period + comb->first + index % comb->length;
 }
 

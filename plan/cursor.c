@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a plan: runs for whoever wants addresses, strips for the executor, memory pieces
+ * Walks a plan: runs for whoever wants addresses, tiles for the executor, memory pieces
  * for a transport. A seek is a handful of divisions; after it the cursor keeps one index
  * per loop and adds strides. Every call leaves the cursor on a row that exists, so block
  * tables are never read past their end.
@@ -57,13 +57,14 @@ static void next_cell(struct kvf_plan_cursor *cursor)
     cursor->is_cell_start = cursor->cell > 0;
 }
 
-/* Moves n rows on; n goes at most to the end of the innermost loop. */
-static void skip_rows(struct kvf_plan_cursor *cursor, uint32_t n)
+/* Moves n steps on in the innermost but `depth` loop, at most to its end. The loops
+ * within it are at their start. */
+static void skip(struct kvf_plan_cursor *cursor, uint32_t depth, uint32_t n)
 {
     const struct kvf_plan_shape *shape = cursor->shape;
 
     cursor->is_cell_start = false;
-    for (uint32_t i = shape->n_levels; i-- > 0;) {
+    for (uint32_t i = shape->n_levels - depth; i-- > 0;) {
         const struct kvf_plan_level *level = &shape->levels[i];
         const uint32_t from = cursor->index[i];
         const uint32_t to = from + n < level->count ? from + n : 0;
@@ -90,7 +91,7 @@ static void pass(struct kvf_plan_cursor *cursor, uint64_t n_bytes)
     if (cursor->within == cursor->shape->run_bytes) {
         cursor->within = 0;
         if (cursor->offset < cursor->plan->n_bytes) {
-            skip_rows(cursor, 1);
+            skip(cursor, 0, 1);
         }
     }
 }
@@ -170,34 +171,64 @@ bool kvf_plan_next(struct kvf_plan_cursor *cursor, uint64_t max_bytes,
     return true;
 }
 
-bool kvf_cursor_strip(struct kvf_plan_cursor *cursor, struct kvf_strip *out)
+static uint32_t steps_left(const struct kvf_plan_cursor *cursor, uint32_t level,
+                           uint64_t limit)
+{
+    const uint64_t left = cursor->shape->levels[level].count - cursor->index[level];
+
+    return (uint32_t)(left < limit ? left : limit);
+}
+
+/* Widens a tile of one row to what fits n_bytes; the cursor is at the row's start.
+ * Returns the depth of the loop that the tile steps through. */
+static uint32_t widen(const struct kvf_plan_cursor *cursor, uint64_t n_bytes,
+                      struct kvf_tile *tile)
 {
     const struct kvf_plan_shape *shape = cursor->shape;
-    const uint64_t left = cursor->end - cursor->offset;
+    const uint32_t inner = shape->n_levels - 1;
+    const struct kvf_plan_level *rows = &shape->levels[inner];
+    const struct kvf_plan_level *lines = rows - 1;
+
+    if (rows->is_by_layer) {
+        return 0;
+    }
+    tile->n_rows = steps_left(cursor, inner, n_bytes / tile->row_bytes);
+    tile->src_row = rows->src_stride;
+    tile->dst_row = rows->dst_stride;
+    if (inner == 0 || tile->n_rows < rows->count || lines->is_by_layer) {
+        return 0;
+    }
+    tile->n_lines =
+        steps_left(cursor, inner - 1, n_bytes / (tile->row_bytes * rows->count));
+    tile->src_line = lines->src_stride;
+    tile->dst_line = lines->dst_stride;
+    return 1;
+}
+
+bool kvf_cursor_tile(struct kvf_plan_cursor *cursor, uint64_t max_bytes,
+                     struct kvf_tile *out)
+{
+    const struct kvf_plan_shape *shape = cursor->shape;
+    uint64_t left = cursor->end - cursor->offset;
 
     if (left == 0) {
         return false;
     }
-    *out = (struct kvf_strip){.src_offset = cursor->src + cursor->within,
-                              .dst_offset = cursor->dst + cursor->within,
-                              .row_bytes = shape->run_bytes - cursor->within,
-                              .n_rows = 1};
+    left = left < max_bytes ? left : max_bytes;
+    *out = (struct kvf_tile){.src_offset = cursor->src + cursor->within,
+                             .dst_offset = cursor->dst + cursor->within,
+                             .row_bytes = shape->run_bytes - cursor->within,
+                             .n_rows = 1,
+                             .n_lines = 1};
     if (cursor->within > 0 || left <= shape->run_bytes || shape->n_levels == 0) {
         out->row_bytes = left < out->row_bytes ? left : out->row_bytes;
         pass(cursor, out->row_bytes);
         return true;
     }
-    const struct kvf_plan_level *level = &shape->levels[shape->n_levels - 1];
-    if (!level->is_by_layer) {
-        const uint64_t rows = level->count - cursor->index[shape->n_levels - 1];
-        const uint64_t fit = left / shape->run_bytes;
-        out->n_rows = (uint32_t)(rows < fit ? rows : fit);
-        out->src_stride = level->src_stride;
-        out->dst_stride = level->dst_stride;
-    }
-    cursor->offset += out->n_rows * shape->run_bytes;
+    const uint32_t depth = widen(cursor, left, out);
+    cursor->offset += out->row_bytes * out->n_rows * out->n_lines;
     if (cursor->offset < cursor->plan->n_bytes) {
-        skip_rows(cursor, out->n_rows);
+        skip(cursor, depth, depth == 0 ? out->n_rows : out->n_lines);
     }
     return true;
 }
@@ -219,6 +250,7 @@ uint64_t kvf_plan_runs(const struct kvf_plan *plan)
     return n_runs * plan->n_outer_runs;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an interval of a plan, and an array */
 size_t kvf_plan_pieces(const struct kvf_plan *plan, enum kvf_plan_end end, void *base,
                        uint64_t offset, uint64_t n_bytes, struct iovec *pieces,
                        size_t max, uint64_t *out_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host executor: strips of a plan turned into loads and stores. Copy, gather and
- * scatter are one loop that differs in where the two sides of a strip are; a slot is a
+ * The host executor: tiles of a plan turned into loads and stores. Copy, gather and
+ * scatter are one loop that differs in where the two sides of a tile are; a slot is a
  * side whose rows follow each other. Rows of up to TINY_BYTES have their own loops,
  * because a call per row costs more than the row. Any thread; touches only the bytes of
  * the plan.
@@ -12,14 +12,25 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "plan/bypass.h"
 #include "plan/nest.h"
 
 #define TINY_BYTES     256u
-#define DIGEST_BYTES   65536u /* copied, then digested while still in the cache */
+#define TILE_BYTES     65536u /* copied, then digested while still in the cache */
+#define TURN_BYTES     32u
+#define BYPASS_BYTES   1024u /* rows that bypass the cache whatever their alignment */
 #define PREFETCH_LINES 4u
 #define LINE_BYTES     64u
 
-/* One side of a strip in memory. */
+/* A slot begins with the first byte of the pass and is digested instead of the pool: its
+ * bytes do not change behind our back. */
+struct pass {
+    const char *src;
+    char *dst;
+    bool is_src_slot, is_dst_slot;
+};
+
+/* One side of a line of rows. */
 struct side {
     char *at;
     uint64_t stride;
@@ -93,11 +104,13 @@ static void copy_tiny(struct side dst, struct const_side src, size_t row_bytes,
 }
 
 static void copy_rows(struct side dst, struct const_side src, uint64_t row_bytes,
-                      uint32_t n_rows)
+                      uint32_t n_rows, bool is_bypass)
 {
-    if (dst.stride == row_bytes && src.stride == row_bytes) {
-        row_bytes *= n_rows;
-        n_rows = 1;
+    if (is_bypass) {
+        for (uint32_t i = 0; i < n_rows; i++) {
+            kvf_bypass_copy(dst.at + i * dst.stride, src.at + i * src.stride, row_bytes);
+        }
+        return;
     }
     if (row_bytes <= TINY_BYTES) {
         copy_tiny(dst, src, row_bytes, n_rows);
@@ -108,40 +121,60 @@ static void copy_rows(struct side dst, struct const_side src, uint64_t row_bytes
     }
 }
 
-static uint32_t digest_rows(struct const_side side, uint64_t row_bytes, uint32_t n_rows,
-                            uint32_t crc)
+/* Whether stores go past the cache. Never into a slot: it is sent or read at once. Short
+ * rows only in whole lines, and from a source that is warm or read in order; measured,
+ * see bypass_sse2.c. */
+static bool bypasses_cache(const char *dst, const struct kvf_tile *tile,
+                           const struct pass *pass)
 {
-    if (side.stride == row_bytes) {
-        return kvf_crc32c(crc, side.at, row_bytes * n_rows);
+    const uint64_t odd =
+        (uintptr_t)dst | tile->row_bytes | tile->dst_row | tile->dst_line;
+
+    if (pass->is_dst_slot || tile->row_bytes >= BYPASS_BYTES) {
+        return !pass->is_dst_slot;
     }
-    for (uint32_t i = 0; i < n_rows; i++) {
-        crc = kvf_crc32c(crc, side.at + i * side.stride, row_bytes);
-    }
-    return crc;
+    return odd % LINE_BYTES == 0 &&
+           (pass->is_src_slot || tile->src_row == tile->row_bytes);
 }
 
-/* Copies a strip in parts that stay in the cache until they are digested. The digest is
- * taken where the bytes do not change behind our back: from the slot if there is one. */
-static uint32_t copy_digest_rows(struct side dst, struct const_side src, bool is_gather,
-                                 const struct kvf_strip *strip, uint32_t crc)
+/* Within a tile the order is free. Stores gain from following each other, so the loop
+ * with the smaller destination stride goes inside - unless the source is cold and its
+ * rows are long enough that reading it in order gains more. */
+static void copy_tile(char *dst, const char *src, struct kvf_tile tile,
+                      const struct pass *pass)
 {
-    const bool has_long_rows = strip->row_bytes > DIGEST_BYTES;
-    const uint64_t n_fit = DIGEST_BYTES / strip->row_bytes;
+    const bool may_turn = pass->is_src_slot || tile.row_bytes <= TURN_BYTES;
+    const bool is_bypass = bypasses_cache(dst, &tile, pass);
 
-    for (uint32_t i = 0; i < strip->n_rows;) {
-        const uint64_t left = strip->n_rows - i;
-        const uint32_t n = has_long_rows ? 1 : (uint32_t)(n_fit < left ? n_fit : left);
-        const uint64_t step = has_long_rows ? DIGEST_BYTES : strip->row_bytes;
-        for (uint64_t at = 0; at < strip->row_bytes; at += step) {
-            const uint64_t rest = strip->row_bytes - at;
-            const uint64_t part = rest < step ? rest : step;
-            const struct side to = {dst.at + i * dst.stride + at, dst.stride};
-            const struct const_side from = {src.at + i * src.stride + at, src.stride};
-            copy_rows(to, from, part, n);
-            crc = digest_rows(is_gather ? (struct const_side){to.at, to.stride} : from,
-                              part, n, crc);
+    if (may_turn && tile.n_lines > 1 && tile.dst_line < tile.dst_row) {
+        const struct kvf_tile turned = tile;
+        tile.n_rows = turned.n_lines;
+        tile.n_lines = turned.n_rows;
+        tile.src_row = turned.src_line;
+        tile.src_line = turned.src_row;
+        tile.dst_row = turned.dst_line;
+        tile.dst_line = turned.dst_row;
+    }
+    for (uint32_t i = 0; i < tile.n_lines; i++) {
+        const struct side to = {dst + i * tile.dst_line, tile.dst_row};
+        const struct const_side from = {src + i * tile.src_line, tile.src_row};
+        copy_rows(to, from, tile.row_bytes, tile.n_rows, is_bypass);
+    }
+}
+
+/* In stream order. */
+static uint32_t digest_tile(const char *at, const struct kvf_tile *tile, uint64_t row,
+                            uint64_t line, uint32_t crc)
+{
+    const uint64_t line_bytes = tile->row_bytes * tile->n_rows;
+
+    if (row == tile->row_bytes && (line == line_bytes || tile->n_lines == 1)) {
+        return kvf_crc32c(crc, at, line_bytes * tile->n_lines);
+    }
+    for (uint32_t i = 0; i < tile->n_lines; i++) {
+        for (uint32_t j = 0; j < tile->n_rows; j++) {
+            crc = kvf_crc32c(crc, at + i * line + j * row, tile->row_bytes);
         }
-        i += n;
     }
     return crc;
 }
@@ -153,39 +186,38 @@ static void prefetch(const char *at)
     }
 }
 
-/* src_slot, dst_slot: that side is a slot that begins with stream byte `offset`. */
-struct pass {
-    const char *src;
-    char *dst;
-    bool is_src_slot, is_dst_slot;
-};
-
 static void run_pass(const struct kvf_plan *plan, const struct pass *pass,
                      uint64_t offset, uint64_t n_bytes, uint32_t *crc)
 {
     struct kvf_plan_cursor cursor;
-    struct kvf_strip strip;
+    struct kvf_tile tile;
     uint64_t done = 0;
 
     kvf_plan_seek(plan, offset, n_bytes, &cursor);
-    while (kvf_cursor_strip(&cursor, &strip)) {
-        struct const_side src = {pass->src + strip.src_offset, strip.src_stride};
-        struct side dst = {pass->dst + strip.dst_offset, strip.dst_stride};
+    while (kvf_cursor_tile(&cursor, TILE_BYTES, &tile)) {
+        const char *src = pass->src + (pass->is_src_slot ? done : tile.src_offset);
+        char *dst = pass->dst + (pass->is_dst_slot ? done : tile.dst_offset);
+        const uint64_t line_bytes = tile.row_bytes * tile.n_rows;
+
         if (pass->is_src_slot) {
-            src = (struct const_side){pass->src + done, strip.row_bytes};
+            tile.src_row = tile.row_bytes;
+            tile.src_line = line_bytes;
         } else if (cursor.offset < cursor.end) {
             prefetch(pass->src + cursor.src + cursor.within);
         }
         if (pass->is_dst_slot) {
-            dst = (struct side){pass->dst + done, strip.row_bytes};
+            tile.dst_row = tile.row_bytes;
+            tile.dst_line = line_bytes;
         }
-        if (crc != NULL) {
-            *crc = copy_digest_rows(dst, src, pass->is_dst_slot, &strip, *crc);
-        } else {
-            copy_rows(dst, src, strip.row_bytes, strip.n_rows);
+        copy_tile(dst, src, tile, pass);
+        if (crc != NULL && pass->is_dst_slot) {
+            *crc = digest_tile(dst, &tile, tile.dst_row, tile.dst_line, *crc);
+        } else if (crc != NULL) {
+            *crc = digest_tile(src, &tile, tile.src_row, tile.src_line, *crc);
         }
-        done += strip.row_bytes * strip.n_rows;
+        done += line_bytes * tile.n_lines;
     }
+    kvf_bypass_fence();
 }
 
 void kvf_execute_copy(const struct kvf_plan *plan, const void *src_base, void *dst_base,
@@ -220,16 +252,16 @@ uint32_t kvf_execute_crc(const struct kvf_plan *plan, enum kvf_plan_end end,
                          uint32_t crc)
 {
     struct kvf_plan_cursor cursor;
-    struct kvf_strip strip;
+    struct kvf_tile tile;
     const bool is_src = end == KVF_PLAN_SRC;
 
     assert(plan->n_bytes == 0 || (is_src ? plan->src.blocks : plan->dst.blocks) != NULL);
     kvf_plan_seek(plan, offset, n_bytes, &cursor);
-    while (kvf_cursor_strip(&cursor, &strip)) {
-        const struct const_side side = {
-            (const char *)base + (is_src ? strip.src_offset : strip.dst_offset),
-            is_src ? strip.src_stride : strip.dst_stride};
-        crc = digest_rows(side, strip.row_bytes, strip.n_rows, crc);
+    while (kvf_cursor_tile(&cursor, TILE_BYTES, &tile)) {
+        const uint64_t at = is_src ? tile.src_offset : tile.dst_offset;
+        crc = digest_tile((const char *)base + at, &tile,
+                          is_src ? tile.src_row : tile.dst_row,
+                          is_src ? tile.src_line : tile.dst_line, crc);
     }
     return crc;
 }

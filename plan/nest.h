@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of plan/ share about the inside of a plan: cells, the loops around and
- * within them, and strips for the executor. Private to plan/. Pure functions, any thread.
+ * within them, and tiles for the executor. Private to plan/. Pure functions, any thread.
  */
 #ifndef KVF_PLAN_NEST_H
 #define KVF_PLAN_NEST_H
@@ -48,16 +48,20 @@ static inline const struct kvf_plan_shape *kvf_cell_shape(const struct kvf_plan 
     return &plan->shapes[cell + 1 < plan->n_cells ? KVF_CELL_MIDDLE : KVF_CELL_LAST];
 }
 
-/* n_rows rows of row_bytes, evenly spaced on each side, contiguous in the stream. */
-struct kvf_strip {
+/* Rows that follow each other in the stream and are evenly spaced on each side: n_lines
+ * times n_rows times row_bytes. */
+struct kvf_tile {
     uint64_t src_offset, dst_offset;
-    uint64_t src_stride, dst_stride;
     uint64_t row_bytes;
-    uint32_t n_rows;
+    uint32_t n_rows, n_lines;
+    uint64_t src_row, dst_row;   /* strides from row to row */
+    uint64_t src_line, dst_line; /* and from line to line */
 };
 
-/* Like kvf_plan_next, but a whole innermost loop at once and no joining of blocks. The
- * cursor is already on what follows: src and dst there are worth a prefetch. */
-bool kvf_cursor_strip(struct kvf_plan_cursor *cursor, struct kvf_strip *out);
+/* Like kvf_plan_next, but up to two inner loops at once and no joining of blocks. At most
+ * max_bytes (>= 1). The cursor is already on what follows: src and dst there are worth a
+ * prefetch. */
+bool kvf_cursor_tile(struct kvf_plan_cursor *cursor, uint64_t max_bytes,
+                     struct kvf_tile *out);
 
 #endif
