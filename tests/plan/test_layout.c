@@ -167,6 +167,68 @@ static void test_layout_survives_overflow(void **state)
     expect_refused(&layout, UINT64_MAX, KVF_BAD_REF, "beyond any address");
 }
 
+/* Marks every row; false when two rows meet or one leaves the pool. */
+static bool paint(const struct kvf_layout *layout, uint8_t *pool, uint64_t pool_bytes)
+{
+    const uint32_t counts[] = {layout->n_layers, layout->kv_factor, layout->n_heads,
+                               layout->tokens_per_block};
+    const uint32_t n_rows = counts[0] * counts[1] * counts[2] * counts[3];
+
+    memset(pool, 0, pool_bytes);
+    for (uint32_t i = 0; i < n_rows * layout->n_blocks; i++) {
+        const uint32_t row = i % n_rows;
+        const uint64_t at =
+            layout->layer_offsets[row % counts[0]] +
+            row / counts[0] % counts[1] * layout->kv_stride +
+            row / counts[0] / counts[1] % counts[2] * layout->head_stride +
+            row / counts[0] / counts[1] / counts[2] * layout->token_stride +
+            i / n_rows * layout->block_stride;
+        for (uint64_t b = at; b < at + layout->row_bytes; b++) {
+            if (b >= pool_bytes || pool[b]++ != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void test_layout_that_passes_has_disjoint_rows_inside(void **state)
+{
+    enum { POOL = 400, CASES = 50000 };
+    uint64_t layers[3];
+    uint8_t pool[POOL];
+    uint32_t n_passed = 0;
+    struct kvf_rng rng;
+
+    (void)state;
+    kvf_rng_init_seeded(&rng, 11);
+    for (int i = 0; i < CASES; i++) {
+        struct kvf_layout layout = good_layout();
+        uint32_t *const counts[] = {&layout.n_layers, &layout.kv_factor, &layout.n_heads,
+                                    &layout.tokens_per_block, &layout.n_blocks};
+        uint64_t *const strides[] = {&layout.kv_stride,
+                                     &layout.head_stride,
+                                     &layout.token_stride,
+                                     &layout.block_stride,
+                                     &layers[0],
+                                     &layers[1],
+                                     &layers[2]};
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+            *counts[c] = 1 + (uint32_t)kvf_rng_below(&rng, c < 2 ? 2 : 3);
+        }
+        layout.row_bytes = 1 + (uint32_t)kvf_rng_below(&rng, 3);
+        for (size_t c = 0; c < sizeof(strides) / sizeof(strides[0]); c++) {
+            *strides[c] = kvf_rng_below(&rng, 1u << kvf_rng_below(&rng, 9));
+        }
+        layout.layer_offsets = layers;
+        if (kvf_layout_check(&layout, POOL, NULL) == KVF_OK) {
+            n_passed++;
+            assert_true(paint(&layout, pool, POOL));
+        }
+    }
+    assert_in_range(n_passed, CASES / 100, CASES);
+}
+
 static void test_blocks_inside_the_pool_pass(void **state)
 {
     const struct kvf_layout layout = good_layout();
@@ -219,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_layout_rejects_overlapping_rows),
         cmocka_unit_test(test_layout_ignores_strides_that_are_never_taken),
         cmocka_unit_test(test_layout_survives_overflow),
+        cmocka_unit_test(test_layout_that_passes_has_disjoint_rows_inside),
         cmocka_unit_test(test_blocks_inside_the_pool_pass),
         cmocka_unit_test(test_blocks_outside_the_pool_are_named),
         cmocka_unit_test(test_blocks_twice_are_found_when_unique),

@@ -523,6 +523,90 @@ static void run_instances(uint64_t seed)
     instance_fini(&generation);
 }
 
+/* ---- what a peer says cannot lead out of our pool ---- */
+
+#define HOSTILE_RUNS 500
+
+static uint64_t any_number(struct kvf_rng *rng)
+{
+    const uint64_t value = kvf_rng_u64(rng) >> kvf_rng_below(rng, 64);
+
+    return pick(rng, 0, 9) == 0 ? UINT64_MAX - value : value;
+}
+
+static uint32_t any_count(struct kvf_rng *rng)
+{
+    return pick(rng, 0, 1) ? pick(rng, 0, 9) : (uint32_t)any_number(rng);
+}
+
+/* Sometimes close to ours, so that the plan is not refused at once. */
+static void invent_layout(struct kvf_rng *rng, const struct kvf_layout *ours,
+                          uint64_t offsets[4], struct kvf_layout *out)
+{
+    *out = *ours;
+    out->n_layers = pick(rng, 0, 4);
+    out->n_heads = any_count(rng);
+    out->tokens_per_block = any_count(rng);
+    out->n_blocks = any_count(rng);
+    out->kv_factor = pick(rng, 0, 9) ? ours->kv_factor : any_count(rng);
+    out->row_bytes = pick(rng, 0, 9) ? ours->row_bytes : any_count(rng);
+    out->block_stride = any_number(rng);
+    out->kv_stride = any_number(rng);
+    out->head_stride = any_number(rng);
+    out->token_stride = any_number(rng);
+    for (int i = 0; i < 4; i++) {
+        offsets[i] = any_number(rng);
+    }
+    out->layer_offsets = offsets;
+}
+
+static void walk_ours(const struct kvf_plan *plan, struct kvf_rng *rng, bool is_src,
+                      uint64_t pool_bytes)
+{
+    struct kvf_plan_cursor cursor;
+    struct kvf_run run;
+
+    if (plan->n_bytes == 0) {
+        return;
+    }
+    kvf_plan_seek(plan, kvf_rng_below(rng, plan->n_bytes), UINT64_MAX, &cursor);
+    for (int i = 0; i < HOSTILE_RUNS && kvf_plan_next(&cursor, UINT64_MAX, &run); i++) {
+        const uint64_t at = is_src ? run.src_offset : run.dst_offset;
+        assert_true(at < pool_bytes && run.n_bytes <= pool_bytes - at);
+    }
+}
+
+static void run_hostile(uint64_t seed)
+{
+    struct kvf_rng rng;
+    struct pair pair;
+    struct kvf_layout invented;
+    struct kvf_plan plan;
+    uint64_t offsets[4];
+
+    kvf_rng_init_seeded(&rng, seed);
+    pair_init(&pair, &rng);
+    invent_layout(&rng, &pair.src.layout, offsets, &invented);
+    struct kvf_shard remote = {.layout = &invented,
+                               .layer_first = any_count(&rng),
+                               .head_first = any_count(&rng),
+                               .cp_size = pick(&rng, 0, 3) ? 1 : any_count(&rng)};
+    remote.cp_rank =
+        remote.cp_size > 1 ? (uint32_t)kvf_rng_below(&rng, remote.cp_size) : 0;
+    if (pick(&rng, 0, 3)) {
+        remote.layer_first = pair.range.layer_first;
+        remote.head_first = pair.src.shard.head_first;
+    }
+    pair.range.n_layers = pick(&rng, 1, 3);
+    if (kvf_plan_build(&pair.src.shard, &remote, &pair.range, &plan, NULL) == KVF_OK) {
+        walk_ours(&plan, &rng, true, pair.src.n_bytes);
+    }
+    if (kvf_plan_build(&remote, &pair.src.shard, &pair.range, &plan, NULL) == KVF_OK) {
+        walk_ours(&plan, &rng, false, pair.src.n_bytes);
+    }
+    pair_fini(&pair);
+}
+
 /* ---- */
 
 static uint64_t current_seed;
@@ -565,6 +649,12 @@ static void test_plans_of_all_rank_pairs_fill_every_receiver_once(void **state)
     run_cases(run_instances, (n_cases + 9) / 10);
 }
 
+static void test_plans_with_hostile_peers_stay_in_our_pool(void **state)
+{
+    (void)state;
+    run_cases(run_hostile, n_cases);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +663,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             test_plans_of_all_rank_pairs_fill_every_receiver_once, forget_seed,
             print_seed),
+        cmocka_unit_test_setup_teardown(test_plans_with_hostile_peers_stay_in_our_pool,
+                                        forget_seed, print_seed),
     };
 
     if (argc > 1) {
