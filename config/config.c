@@ -97,10 +97,10 @@ static enum kvf_status read_all(struct kvf_reader *reader, struct kvf_config *co
 
 static char *copy_name(struct kvf_arena *arena, const char *name)
 {
-    size_t n = strlen(name);
-    char *copy = kvf_arena_alloc(arena, n + 1);
+    size_t n_bytes = strlen(name) + 1;
+    char *copy = kvf_arena_alloc(arena, n_bytes);
     if (copy != NULL) {
-        memcpy(copy, name, n);
+        memcpy(copy, name, n_bytes);
     }
     return copy;
 }

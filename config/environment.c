@@ -160,40 +160,49 @@ void kvf_environment_name(const char *path, char out[KVF_ENVIRONMENT_NAME_BYTES]
     }
 }
 
-/* KVFERRY_DATA__CHUNK: a section and a key, both not empty. Others are ours or the
- * user's own and mean nothing here. */
-static bool is_override(const char *variable)
+/* The "__" of KVFERRY_DATA__CHUNK=..., NULL without a section and a key around it: other
+ * variables are ours or the user's own and mean nothing here. */
+static const char *find_split(const char *text)
 {
-    if (strncmp(variable, OVERRIDE_PREFIX, strlen(OVERRIDE_PREFIX)) != 0) {
-        return false;
+    if (strncmp(text, OVERRIDE_PREFIX, strlen(OVERRIDE_PREFIX)) != 0) {
+        return NULL;
     }
-    const char *section = variable + strlen(OVERRIDE_PREFIX);
+    const char *section = text + strlen(OVERRIDE_PREFIX);
     const char *equals = strchr(section, '=');
     const char *split = strstr(section, "__");
-    return equals != NULL && split != NULL && split > section && split + 2 < equals;
+    bool has_both =
+        equals != NULL && split != NULL && split > section && split + 2 < equals;
+    return has_both ? split : NULL;
+}
+
+static char *copy_piece(struct kvf_arena *arena, const char *text, size_t n)
+{
+    char *copy = kvf_arena_alloc(arena, n + 1); /* zeroed, so it ends in NUL */
+    if (copy != NULL) {
+        memcpy(copy, text, n);
+    }
+    return copy;
 }
 
 static enum kvf_status fill_override(struct kvf_arena *arena, const char *text,
+                                     const char *split,
                                      struct kvf_environment_override *out)
 {
-    size_t n_name = strcspn(text, "=");
     const char *section = text + strlen(OVERRIDE_PREFIX);
-    size_t n_section = (size_t)(strstr(section, "__") - section);
-    size_t n_key = n_name - strlen(OVERRIDE_PREFIX) - n_section - 2;
-    char *variable = kvf_arena_alloc(arena, n_name + 1);
-    char *path = kvf_arena_alloc(arena, n_section + 1 + n_key + 1);
-    char *value = kvf_arena_alloc(arena, strlen(text) - n_name);
+    size_t n_name = strcspn(text, "=");
+    size_t n_section = (size_t)(split - section);
+    size_t n_path = n_name - strlen(OVERRIDE_PREFIX);
+    char *variable = copy_piece(arena, text, n_name);
+    char *path = copy_piece(arena, section, n_path);
+    char *value = copy_piece(arena, text + n_name + 1, strlen(text + n_name + 1));
     if (variable == NULL || path == NULL || value == NULL) {
         return KVF_NO_MEMORY;
     }
-    memcpy(variable, text, n_name);
-    memcpy(value, text + n_name + 1, strlen(text) - n_name - 1);
-    memcpy(path, section, n_section);
-    path[n_section] = '.';
-    memcpy(path + n_section + 1, section + n_section + 2, n_key);
     for (char *at = path; *at != '\0'; at++) {
         *at = (char)tolower((unsigned char)*at);
     }
+    path[n_section] = '.'; /* "data__chunk": two characters become one */
+    memmove(path + n_section + 1, path + n_section + 2, n_path - n_section - 1);
     *out = (struct kvf_environment_override){
         .variable = variable, .path = path, .value = value};
     return KVF_OK;
@@ -205,7 +214,7 @@ enum kvf_status kvf_environment_overrides(struct kvf_arena *arena,
 {
     size_t n = 0;
     for (char **at = environ; at != NULL && *at != NULL; at++) {
-        n += is_override(*at) ? 1 : 0;
+        n += find_split(*at) != NULL ? 1 : 0;
     }
     struct kvf_environment_override *overrides =
         kvf_arena_alloc(arena, n * sizeof(*overrides));
@@ -214,8 +223,9 @@ enum kvf_status kvf_environment_overrides(struct kvf_arena *arena,
     }
     size_t filled = 0;
     for (char **at = environ; filled < n && *at != NULL; at++) {
-        if (is_override(*at)) {
-            enum kvf_status status = fill_override(arena, *at, &overrides[filled]);
+        const char *split = find_split(*at);
+        if (split != NULL) {
+            enum kvf_status status = fill_override(arena, *at, split, &overrides[filled]);
             if (status != KVF_OK) {
                 return status;
             }

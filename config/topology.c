@@ -189,7 +189,8 @@ static void check_heads(struct kvf_problem_list *problems,
     } else if (!is_mla && spec->n_kv_heads == 0) {
         kvf_problem_add(problems, instance_where(spec, "kv_heads"),
                         "kv_heads of instance '%s' is missing", spec->name);
-    } else if (!is_mla && spec->n_kv_heads % tp != 0 && tp % spec->n_kv_heads != 0) {
+    } else if (!is_mla && is_power_of_two(tp) && spec->n_kv_heads % tp != 0 &&
+               tp % spec->n_kv_heads != 0) {
         kvf_problem_add(problems, instance_where(spec, "kv_heads"),
                         "%u kv_heads cannot be spread over tp %u: one must divide the "
                         "other",
@@ -265,7 +266,10 @@ static void check_nodes(struct topology *topology, const struct kvf_instance_spe
                         "node and ranks both say where instance '%s' is", spec->name);
         return;
     }
-    if (!has_node && spec->n_ranks != count_ranks(spec)) {
+    if (!has_node && spec->n_ranks == 0) {
+        kvf_problem_add(problems, instance_where(spec, "node"),
+                        "instance '%s' says neither node nor ranks", spec->name);
+    } else if (!has_node && spec->n_ranks != count_ranks(spec)) {
         kvf_problem_add(problems, instance_where(spec, "ranks"),
                         "ranks lists %zu nodes and tp * pp * cp is %" PRIu64,
                         spec->n_ranks, count_ranks(spec));

@@ -134,6 +134,20 @@ static struct kvf_yaml_node *add_node(struct walk *walk, enum kvf_yaml_kind kind
     return node;
 }
 
+/* The only places with uthash's macros. */
+static struct entry *find_entry(const struct frame *frame, const char *key)
+{
+    struct entry *found = NULL;
+    HASH_FIND(hh, frame->entries, key, strlen(key), found);
+    return found;
+}
+
+static bool add_entry(struct frame *frame, struct entry *entry)
+{
+    HASH_ADD_KEYPTR(hh, frame->entries, entry->key, strlen(entry->key), entry);
+    return KVF_MAP_ADDED(entry);
+}
+
 static void take_key(struct walk *walk, const yaml_event_t *event)
 {
     struct frame *frame = top_of(walk);
@@ -142,10 +156,9 @@ static void take_key(struct walk *walk, const yaml_event_t *event)
     if (key == NULL) {
         return;
     }
-    struct entry *earlier = NULL;
-    HASH_FIND_STR(frame->entries, key, earlier);
     frame->key = key;
     frame->key_where = where_of(&event->start_mark);
+    const struct entry *earlier = find_entry(frame, key);
     if (earlier != NULL) {
         frame->is_duplicate = true;
         kvf_problem_add(walk->problems, frame->key_where,
@@ -155,8 +168,7 @@ static void take_key(struct walk *walk, const yaml_event_t *event)
     }
     entry->key = key;
     entry->where = frame->key_where;
-    HASH_ADD_KEYPTR(hh, frame->entries, entry->key, strlen(key), entry);
-    if (!KVF_MAP_ADDED(entry)) {
+    if (!add_entry(frame, entry)) {
         walk->is_out_of_memory = true;
         walk->is_over = true;
     }
@@ -287,6 +299,23 @@ static struct kvf_where where_of_offset(const struct kvf_problem_list *problems,
     return where;
 }
 
+/* A plain ${NAME} cannot stand inside of {} or []: the brace is YAML's there. */
+static bool is_at_substitution(const struct kvf_problem_list *problems,
+                               const struct kvf_where *where)
+{
+    const char *at = problems->source;
+    const char *end = at + problems->n_source_bytes;
+    for (uint32_t line = 1; line < where->line && at < end; at++) {
+        line += *at == '\n' ? 1 : 0;
+    }
+    for (uint32_t column = 1; column < where->column && at < end; column++) {
+        do {
+            at++;
+        } while (at < end && ((unsigned char)*at & 0xc0) == 0x80);
+    }
+    return at > problems->source && at < end && at[-1] == '$' && *at == '{';
+}
+
 static void on_error(struct walk *walk, const yaml_parser_t *parser)
 {
     if (parser->error == YAML_MEMORY_ERROR) {
@@ -300,9 +329,12 @@ static void on_error(struct walk *walk, const yaml_parser_t *parser)
                         "not UTF-8 text: %s", parser->problem);
         return;
     }
-    kvf_problem_add(walk->problems, where_of(&parser->problem_mark), "%s%s%s",
-                    parser->problem, parser->context != NULL ? " " : "",
-                    parser->context != NULL ? parser->context : "");
+    struct kvf_where where = where_of(&parser->problem_mark);
+    bool is_substitution = is_at_substitution(walk->problems, &where);
+    kvf_problem_add(walk->problems, where, "%s%s%s%s", parser->problem,
+                    parser->context != NULL ? " " : "",
+                    parser->context != NULL ? parser->context : "",
+                    is_substitution ? "; write \"${...}\" in quotes here" : "");
 }
 
 static void run(struct walk *walk, yaml_parser_t *parser)
