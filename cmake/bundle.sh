@@ -3,9 +3,9 @@
 #
 # bundle.sh BUILD_TREE: a folder in dist/ with the programs, libkvferry, the examples and
 # the bench, and every shared library they load except those that must be the machine's own:
-# the C library, and libibverbs with librdmacm, whose drivers talk to the kernel through a
-# private interface. Everything finds everything by $ORIGIN, so the folder runs anywhere
-# with a C library as new as this machine's.
+# the C library, and those of rdma-core, which know each other by a private interface.
+# Everything finds everything by $ORIGIN, so the folder runs anywhere with a C library as new
+# as this machine's; without rdma-core there UCX leaves RDMA out.
 set -eu
 cd "$(dirname "$0")/.."
 tree=$1
@@ -27,8 +27,8 @@ needed() {
     ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | while read -r path; do
         case ${path##*/} in
         libc.so.* | libm.so.* | libpthread.so.* | libdl.so.* | librt.so.* | libresolv.so.*) ;;
-        ld-linux* | libgcc_s.so.* | libibverbs.so.* | librdmacm.so.* | libcuda.so.*) ;;
-        libkvferry.so.*) ;;
+        ld-linux* | libgcc_s.so.* | libcuda.so.* | libkvferry.so.* | libuct_*) ;;
+        libibverbs.so.* | librdmacm.so.* | libmlx*.so.* | libefa.so.* | libnl-*) ;;
         *) printf '%s\n' "$path" ;;
         esac
     done
@@ -59,7 +59,7 @@ find "$to/bin" "$to/lib" -maxdepth 1 -type f \( -path '*/bin/*' -o -name '*.so*'
         patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"
     done
 # shellcheck disable=SC2016
-find "$to/lib/ucx" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/..' {} +
+find "$to/lib/ucx" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN:$ORIGIN/..' {} +
 
 tar -C dist --sort=name --owner=0 --group=0 --numeric-owner --zstd -cf "dist/$name.tar.zst" "$name"
 printf '%s\n' "$to" "dist/$name.tar.zst"
