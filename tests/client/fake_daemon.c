@@ -92,8 +92,8 @@ void fake_daemon_send(struct fake_daemon *fake, const struct kvf_message *messag
     (void)pthread_mutex_unlock(&fake->mutex);
 }
 
-void fake_daemon_event(struct fake_daemon *fake, uint64_t handle, uint32_t bits,
-                       enum kvf_status status)
+static void event_locked(struct fake_daemon *fake, uint64_t handle, uint32_t bits,
+                         enum kvf_status status)
 {
     const struct kvf_message message = {
         .type = KVF_MSG_TRANSFER_EVENT,
@@ -106,7 +106,15 @@ void fake_daemon_event(struct fake_daemon *fake, uint64_t handle, uint32_t bits,
                              .path = "staged/tcp",
                              .detail = status == KVF_OK ? "" : "as the test wants"},
     };
-    fake_daemon_send(fake, &message);
+    send_locked(fake, &message);
+}
+
+void fake_daemon_event(struct fake_daemon *fake, uint64_t handle, uint32_t bits,
+                       enum kvf_status status)
+{
+    (void)pthread_mutex_lock(&fake->mutex);
+    event_locked(fake, handle, bits, status);
+    (void)pthread_mutex_unlock(&fake->mutex);
 }
 
 void fake_daemon_garbage(struct fake_daemon *fake)
@@ -186,7 +194,9 @@ static void answer_pool(struct fake_daemon *fake, enum kvf_message_type type,
                                         ? ""
                                         : "as the test wants"},
     };
-    if (!fake->config.ignores_pools) {
+    if (fake->config.hangs_up_on_pool) {
+        (void)shutdown(fake->fd, SHUT_RDWR);
+    } else if (!fake->config.ignores_pools) {
         send_locked(fake, &message);
     }
 }
@@ -344,6 +354,11 @@ static void hear(struct fake_daemon *fake, const struct kvf_message *message,
     case KVF_MSG_COMM_STATE_SET:
         answer_comm(fake, sequence);
         break;
+    case KVF_MSG_ENGINE_CANCEL:
+        if (fake->config.confirms_cancels) {
+            event_locked(fake, seen.handle, KVF_EVENT_REUSABLE, KVF_CANCELLED);
+        }
+        break;
     default:
         break;
     }
@@ -363,7 +378,7 @@ static void take_frames(struct fake_daemon *fake)
             return;
         }
         require(status == KVF_OK, detail);
-        kvf_arena_reset(&fake->arena, 16ull * frame.length + 4096);
+        kvf_arena_reset(&fake->arena, kvf_message_budget(frame.length));
         status = kvf_message_decode(frame.type, frame.payload, frame.length, &fake->arena,
                                     &message, &detail);
         require(status == KVF_OK, detail);

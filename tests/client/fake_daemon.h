@@ -31,7 +31,9 @@ struct fake_config {
     uint32_t max_requests;  /* 0: 64 */
     enum kvf_status pool_status, comm_status;
     bool ignores_pools; /* leaves pool messages unanswered */
-    bool is_old;        /* answers CommStateSet with Error{UNSUPPORTED} */
+    bool hangs_up_on_pool;
+    bool confirms_cancels; /* every cancel by handle ends its transfer at once */
+    bool is_old;           /* answers CommStateSet with Error{UNSUPPORTED} */
 };
 
 /* What was heard, reduced to what tests compare. */
