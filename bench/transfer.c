@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <kvferry/kvferry.h>
+
+#include "base/clock.h"
 
 #define BENCH_ROUNDS_MAX 256
 #define BENCH_PIDS_MAX   2
@@ -46,9 +47,7 @@ static void die(const struct bench *bench, int side, const char *what,
 
 static double now_s(void)
 {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time); /* cannot fail */
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+    return (double)kvf_clock_now_ns(&kvf_clock_system) * 1e-9;
 }
 
 /* User and system time of one process, in seconds. */

@@ -12,11 +12,12 @@
 /* Below this mean run a gather into a slot beats an IOV of the pool itself. */
 #define KVF_DIRECT_MIN_RUN_BYTES (16u << 10)
 
-static struct kvf_shard shard_of(const struct kvf_cache_state *state, uint32_t rank,
+static struct kvf_shard shard_of(const struct kvf_cache_state *state,
+                                 const struct kvf_cache_state *other, uint32_t rank,
                                  uint32_t group, const struct kvf_layout *layout)
 {
     struct kvf_rank_place place;
-    kvf_rank_place(state, (int32_t)rank, &place);
+    kvf_rank_place_shared(state, (int32_t)rank, other, &place);
     struct kvf_shard shard = {.layout = layout, .cp_size = 1};
     if (group == 0) { /* other groups are not cut by heads or layers */
         shard.layer_first = place.layer_first;
@@ -82,12 +83,13 @@ static enum kvf_status plan_stream(struct kvf_transfer *transfer,
     if (status != KVF_OK) {
         return status;
     }
-    struct kvf_shard ours =
-        shard_of(pair->our_state, request->rank, segment->group, &table->pool->layout);
+    struct kvf_shard ours = shard_of(pair->our_state, pair->peer_state, request->rank,
+                                     segment->group, &table->pool->layout);
     ours.blocks = table->blocks;
     ours.n_blocks = table->n_blocks;
-    struct kvf_shard theirs = shard_of(pair->peer_state, transfer->peer_rank,
-                                       segment->group, &stream->peer_layout);
+    struct kvf_shard theirs =
+        shard_of(pair->peer_state, pair->our_state, transfer->peer_rank, segment->group,
+                 &stream->peer_layout);
     if (pair->local_sender != NULL) {
         const struct kvf_request_table *source =
             find_table(pair->local_sender->request, segment->group);
