@@ -9,8 +9,6 @@
 
 #include "client/engine_private.h"
 
-#define DECODE_BUDGET(n_bytes) kvf_message_budget(n_bytes)
-
 static enum kvf_status decode(const void *params, size_t params_len,
                               struct kvf_arena *arena, struct kvf_context_params *out)
 {
@@ -18,7 +16,7 @@ static enum kvf_status decode(const void *params, size_t params_len,
     if (params == NULL || params_len > KVF_PARAMS_MAX) {
         return KVF_BAD_PARAMS;
     }
-    kvf_arena_init(arena, DECODE_BUDGET(params_len));
+    kvf_arena_init(arena, kvf_message_budget(params_len));
     return kvf_context_params_decode(params, params_len, arena, out, &detail);
 }
 
@@ -158,7 +156,7 @@ enum kvf_status kvf_comm_state_set(struct kvf_engine *engine, const void *state,
                                "no comm state, or over %u bytes", KVF_PARAMS_MAX);
     }
     struct kvf_arena arena;
-    kvf_arena_init(&arena, DECODE_BUDGET(len));
+    kvf_arena_init(&arena, kvf_message_budget(len));
     status = replace_names(engine, state, len, &arena);
     if (status != KVF_OK) {
         kvf_arena_fini(&arena);
