@@ -30,8 +30,8 @@ static const char version_text[] =
     VERSION_TEXT(KVF_VERSION_MAJOR, KVF_VERSION_MINOR, KVF_VERSION_PATCH);
 
 /* Why kvf_engine_open() failed: there is no engine yet that could keep it. */
-static _Thread_local char open_detail
-    [KVF_DETAIL_MAX]; // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+/* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
+static _Thread_local char open_detail[KVF_DETAIL_MAX];
 
 uint32_t kvf_abi_version(void)
 {
