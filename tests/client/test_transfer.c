@@ -278,6 +278,13 @@ static void test_send_ready_opens_the_fence_once(void **state)
                      KVF_INVALID_ARGUMENT);
     assert_int_equal(kvf_send_ready(fixture.engine, fixture_send(&fixture, 2), KVF_OK),
                      KVF_INVALID_ARGUMENT); /* was ready from the start */
+    args.request_id = 3;
+    n = sizeof(params);
+    assert_int_equal(kvf_send_async(fixture.engine, &args, params, &n, &handle), KVF_OK);
+    fake_daemon_event(fixture.fake, handle, KVF_EVENT_DONE, KVF_EXPIRED);
+    struct kvf_event event;
+    fixture_poll(&fixture, &event, 1);
+    assert_int_equal(kvf_send_ready(fixture.engine, handle, KVF_OK), KVF_TOO_LATE);
     fixture_close(&fixture);
 }
 
