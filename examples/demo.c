@@ -290,8 +290,12 @@ static int judge(const struct demo_round *rounds, size_t n, bool is_good)
         n_audited += rounds[i].n_audited_bytes;
         is_interrupted = is_interrupted || rounds[i].is_interrupted;
     }
-    (void)printf("%.2f GB of pools outside of transfers looked at, unchanged%s\n",
-                 (double)n_audited / 1e9, n_wrong == 0 ? "" : " or not: see above");
+    if (is_interrupted) {
+        (void)printf("interrupted, all processes are ended\n");
+    } else if (n_audited > 0) {
+        (void)printf("%.2f GB of pools outside of transfers looked at, %s\n",
+                     (double)n_audited / 1e9, n_wrong == 0 ? "unchanged" : "see above");
+    }
     (void)printf("demo: %" PRIu64 " requests, %" PRIu64 " bytes verified, %" PRIu64
                  " mismatches, %" PRIu64 " cancelled\n",
                  n_ok, n_bytes, n_wrong, n_cancelled);

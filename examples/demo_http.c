@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -14,10 +15,10 @@
 static int connect_to(const char *socket_path, uint32_t timeout_ms)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(socket_path) >= sizeof(address.sun_path)) {
+    int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s", socket_path);
+    if (n < 0 || (size_t)n >= sizeof(address.sun_path)) {
         return -1;
     }
-    (void)strcpy(address.sun_path, socket_path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval limit = {.tv_sec = timeout_ms / 1000,
                             .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000};
@@ -47,7 +48,12 @@ static bool read_answer(int fd, struct http_answer *out)
     out->text[n] = '\0';
     const char *end = strstr(out->text, "\r\n\r\n");
     out->body = end != NULL ? end + 4 : NULL;
-    return end != NULL && sscanf(out->text, "HTTP/1.%*1d %3u", &out->status) == 1;
+    static const char version[] = "HTTP/1.1 ";
+    if (end == NULL || strncmp(out->text, version, strlen(version)) != 0) {
+        return false;
+    }
+    out->status = (unsigned int)strtoul(out->text + strlen(version), NULL, 10);
+    return true;
 }
 
 bool http_call(const char *socket_path, const char *method, const char *target,

@@ -105,7 +105,7 @@ static bool make_prompts(const struct demo_options *options, struct demo_plan *p
         plan->max_tokens = (uint32_t)smaller(plan->max_tokens, n_tokens);
     }
     plan->n_jobs = plan->n_shapes * options->n_requests;
-    plan->jobs = calloc(plan->n_jobs, sizeof(*plan->jobs));
+    plan->jobs = plan->n_jobs > 0 ? calloc(plan->n_jobs, sizeof(*plan->jobs)) : NULL;
     if (plan->jobs == NULL) {
         return false;
     }

@@ -136,7 +136,8 @@ bool process_stop(struct process *process, int signal_number, uint32_t grace_ms)
             (void)waitpid(process->pid, &status, 0);
             process->pid = 0;
         }
-        is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        is_good = WIFEXITED(status) ? WEXITSTATUS(status) == 0
+                                    : WTERMSIG(status) == signal_number;
         if (!is_good) {
             (void)fprintf(stderr, "demo: %s ended with %s %d\n", process->name,
                           WIFEXITED(status) ? "status" : "signal",

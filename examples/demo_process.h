@@ -29,7 +29,7 @@ bool process_start(struct process *process, const struct process_config *config)
 /* Collects the exit if there was one. */
 bool process_is_running(struct process *process);
 /* Sends the signal (0: none, it is ending anyway), waits, kills when grace_ms is over.
- * False: it had to be killed or its exit status was not 0. */
+ * False: it had to be killed, or failed by itself. */
 bool process_stop(struct process *process, int signal_number, uint32_t grace_ms);
 /* Gives the process up without ending it. */
 void process_leave(struct process *process);

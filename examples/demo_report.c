@@ -137,13 +137,13 @@ static void report_shape(const struct demo_round *round, size_t shape)
     const struct demo_plan *plan = round->plan;
     struct row row = {.spans = calloc(plan->n_jobs, sizeof(*row.spans)),
                       .durations = calloc(plan->n_jobs, sizeof(*row.durations))};
-    for (size_t i = 0; row.spans != NULL && row.durations != NULL && i < plan->n_jobs;
-         i++) {
+    bool has_memory = row.spans != NULL && row.durations != NULL && round->jobs != NULL;
+    for (size_t i = 0; has_memory && i < plan->n_jobs; i++) {
         if (round->jobs[i].shape == shape) {
             add_job(&row, &round->jobs[i], &plan->shapes[shape]);
         }
     }
-    if (row.n > 0) {
+    if (has_memory && row.n > 0) {
         print_row(round, shape, &row);
     }
     free(row.spans);

@@ -273,12 +273,14 @@ static void print_kept(const struct demo_round *round)
                  (int)round->daemons[DEMO_DECODE].pid, round->directory);
 }
 
-static bool stop_processes(struct demo_round *round, bool keeps_daemons)
+static bool stop_processes(struct demo_round *round, bool has_failed, bool keeps_daemons)
 {
     bool is_good = true;
     for (int side = 0; side < DEMO_SIDES; side++) {
-        /* An engine ends when its stdin does. */
-        is_good = process_stop(&round->engines[side], 0, ENGINE_GRACE_MS) && is_good;
+        /* An engine ends by itself when its stdin does, if it is not stuck. */
+        is_good = process_stop(&round->engines[side], has_failed ? SIGTERM : 0,
+                               ENGINE_GRACE_MS) &&
+                  is_good;
         channel_fini(&round->channels[side]);
     }
     for (int side = 0; side < DEMO_SIDES; side++) {
@@ -298,7 +300,7 @@ bool demo_round_stop(struct demo_round *round, bool has_failed)
     if (keeps_daemons) {
         print_kept(round);
     }
-    bool is_good = stop_processes(round, keeps_daemons) && !has_failed;
+    bool is_good = stop_processes(round, has_failed, keeps_daemons) && !has_failed;
     if (!is_good && !round->is_interrupted) {
         for (int side = 0; side < DEMO_SIDES; side++) {
             process_print_log_tail(&round->daemons[side]);
