@@ -6,6 +6,7 @@
  */
 #include "examples/demo.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,7 @@ static bool take_trace(const struct demo_options *options, struct trace *trace,
                        struct demo_plan *plan)
 {
     uint64_t n_tokens = 0;
+    assert(trace->n > 0); /* trace_load() gives no empty ones */
     for (size_t i = 0; i < trace->n; i++) {
         uint32_t n = trace->requests[i].n_tokens;
         plan->max_tokens = n > plan->max_tokens ? n : plan->max_tokens;
