@@ -457,7 +457,7 @@ void kvf_requests_message(struct kvf_requests *requests, struct kvf_peer *peer,
         break;
     case KVF_MSG_CANCEL:
         if (message->u.cancel.has_key) {
-            kvf_requests_cancel_early(requests, peer, message->u.cancel.receiver_session);
+            kvf_requests_cancel_early(requests, peer, &message->u.cancel);
         }
         kvf_transfers_message(requests->config.transfers, peer, message);
         break;

@@ -92,8 +92,9 @@ void kvf_requests_drop_early(struct kvf_requests *requests, const struct kvf_pee
 }
 
 void kvf_requests_cancel_early(struct kvf_requests *requests, struct kvf_peer *peer,
-                               uint64_t receiver_session)
+                               const struct kvf_cancel_message *cancel)
 {
+    const uint64_t receiver_session = cancel->receiver_session;
     struct kvf_node *next;
     for (struct kvf_node *node = kvf_list_first(&requests->early); node != NULL;
          node = next) {
@@ -111,7 +112,7 @@ void kvf_requests_cancel_early(struct kvf_requests *requests, struct kvf_peer *p
         next = kvf_list_next(&peer->transfers, node);
         if (transfer->direction == KVF_SEND &&
             transfer->peer_session == receiver_session) {
-            kvf_transfer_stop(transfer, KVF_CANCELLED, "cancelled by the receiver",
+            kvf_transfer_stop(transfer, kvf_transfer_cancel_cause(cancel), cancel->detail,
                               false);
         }
     }

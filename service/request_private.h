@@ -77,7 +77,7 @@ void kvf_requests_match_early(struct kvf_requests *requests, struct kvf_request 
 void kvf_requests_on_request_info(struct kvf_requests *requests, struct kvf_peer *peer,
                                   const struct kvf_message *message);
 void kvf_requests_cancel_early(struct kvf_requests *requests, struct kvf_peer *peer,
-                               uint64_t receiver_session);
+                               const struct kvf_cancel_message *cancel);
 void kvf_requests_drop_early(struct kvf_requests *requests, const struct kvf_peer *peer);
 
 /* request_accept.c */

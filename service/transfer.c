@@ -547,15 +547,19 @@ static struct kvf_transfer *find(struct kvf_transfers *transfers, struct kvf_pee
     return transfer;
 }
 
+enum kvf_status kvf_transfer_cancel_cause(const struct kvf_cancel_message *cancel)
+{
+    return cancel->cause < 0 ? (enum kvf_status)cancel->cause : KVF_CANCELLED;
+}
+
 static void on_cancel(struct kvf_transfers *transfers, struct kvf_peer *peer,
                       const struct kvf_cancel_message *cancel)
 {
     struct kvf_transfer *transfer = find(transfers, peer, cancel->session,
                                          cancel->to_sender ? KVF_SEND : KVF_RECEIVE);
     if (transfer != NULL) {
-        enum kvf_status cause =
-            cancel->cause < 0 ? (enum kvf_status)cancel->cause : KVF_CANCELLED;
-        kvf_transfer_stop(transfer, cause, cancel->detail, false);
+        kvf_transfer_stop(transfer, kvf_transfer_cancel_cause(cancel), cancel->detail,
+                          false);
     }
 }
 

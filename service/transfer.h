@@ -189,6 +189,8 @@ void kvf_transfer_fence_closed(struct kvf_transfer *transfer);
  */
 void kvf_transfer_stop(struct kvf_transfer *transfer, enum kvf_status status,
                        const char *detail, bool tell_peer);
+/* The status that a counterpart's Cancel gives; one that names none is CANCELLED. */
+enum kvf_status kvf_transfer_cancel_cause(const struct kvf_cancel_message *cancel);
 
 /* Messages and news. */
 void kvf_transfers_message(struct kvf_transfers *transfers, struct kvf_peer *peer,
