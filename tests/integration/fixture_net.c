@@ -109,7 +109,7 @@ static int exchange(int fd, const char *method, const char *target, char *out, s
         return 0;
     }
     int length = snprintf(head, sizeof(head),
-                          "%s %s HTTP/1.1\r\nHost: localhost\r\nX-Kvferry: 1\r\n"
+                          "%s %s HTTP/1.0\r\nHost: localhost\r\nX-Kvferry: 1\r\n"
                           "Connection: close\r\n\r\n",
                           method, target);
     if (send(fd, head, (size_t)length, MSG_NOSIGNAL) == length) {
@@ -120,9 +120,9 @@ static int exchange(int fd, const char *method, const char *target, char *out, s
     }
     (void)close(fd);
     out[n] = '\0';
-    static const char version[] = "HTTP/1.1 ";
+    static const char version[] = "HTTP/1.";
     return strncmp(out, version, sizeof(version) - 1) == 0
-               ? (int)strtol(out + sizeof(version) - 1, NULL, 10)
+               ? (int)strtol(out + sizeof("HTTP/1.1 ") - 1, NULL, 10)
                : 0;
 }
 
