@@ -61,8 +61,12 @@ config node-a "$port_a" node-b "$port_b" >"$run/a.yaml"
 config node-b "$port_b" node-a "$port_a" >"$run/b.yaml"
 
 start() { # TRANSPORT INTEGRITY
-    for pid in $pids; do kill -9 "$pid" 2>/dev/null || true; done
+    for pid in $pids; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
     pids=
+    rm -f "$run"/*.sock # those of killed daemons would look ready
     export KVFERRY_DATA__PREFER="$1" KVFERRY_DATA__INTEGRITY="$2"
     # UCX must not leave TCP here: the floor beside it is TCP as well.
     export UCX_TLS=tcp,self
