@@ -213,21 +213,18 @@ static void remove_files(const char *dir)
     (void)rmdir(dir);
 }
 
-/* The timing files lie one folder per node below timings/. */
 static void node_fini(struct fixture_node *node)
 {
+    static const char *const folders[] = {"timings/ctx", "timings/gen", "timings", "."};
     char path[FIXTURE_PATH_BYTES];
     if (node->pid > 0) {
         (void)fixture_node_stop(node, SIGKILL);
     }
-    if (node->dir[0] != '\0') {
-        (void)snprintf(path, sizeof(path), "%.64s/timings/%.8s", node->dir, node->name);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        fixture_node_path(node, folders[i], path);
         remove_files(path);
-        fixture_node_path(node, "timings", path);
-        remove_files(path);
-        remove_files(node->dir);
-        node->dir[0] = '\0';
     }
+    (void)rmdir(node->dir);
 }
 
 void fixture_init(struct fixture *fixture, const struct fixture_options *options)

@@ -183,6 +183,45 @@ static void test_timings_over_http_have_a_row_per_request(void **state)
     expect_rows(&fixture.b, "/v1/timings?format=trtllm", 2);
 }
 
+/* The writer thread appends whole rows, so lines are counted until all are there. */
+static void expect_file(const struct fixture_node *node, const char *file,
+                        const char *first_column, size_t n)
+{
+    char path[FIXTURE_PATH_BYTES];
+    uint64_t deadline_ms = fixture_now_ms() + FIXTURE_WAIT_MS;
+    fixture_node_path(node, file, path);
+    do {
+        fixture_read_file(path, text, sizeof(text));
+    } while (lines_of(text) < 1 + n && fixture_pause_until(deadline_ms));
+    assert_int_equal(lines_of(text), 1 + n);
+    assert_int_equal(strncmp(text, first_column, strlen(first_column)), 0);
+}
+
+static void transfer_three(void)
+{
+    fixture_transfer(&sender, &receiver, 21);
+    fixture_transfer(&sender, &receiver, 22);
+    fixture_transfer(&sender, &receiver, 23);
+}
+
+static void test_timing_file_has_kvferry_columns(void **state)
+{
+    (void)state;
+    static const char columns[] = "seq,request_id,attempt,";
+    transfer_three();
+    expect_file(&fixture.a, "timings/timings.csv", columns, 3);
+    expect_file(&fixture.b, "timings/timings.csv", columns, 3);
+}
+
+static void test_timing_files_have_trtllm_columns(void **state)
+{
+    (void)state;
+    static const char columns[] = "RequestID,RequestInfo,Preparation,";
+    transfer_three();
+    expect_file(&fixture.a, "timings/ctx/rank_0_send.csv", columns, 3);
+    expect_file(&fixture.b, "timings/gen/rank_0_recv.csv", columns, 3);
+}
+
 int main(void)
 {
 #define WITH_DAEMONS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -193,7 +232,8 @@ int main(void)
         WITH_DAEMONS(test_metrics_pass_promtool),
         WITH_DAEMONS(test_requests_list_shows_live_and_done),
         WITH_DAEMONS(test_timings_over_http_have_a_row_per_request),
-        cmocka_unit_test_setup_teardown(test_timings_over_http_have_a_row_per_request,
+        WITH_DAEMONS(test_timing_file_has_kvferry_columns),
+        cmocka_unit_test_setup_teardown(test_timing_files_have_trtllm_columns,
                                         setup_trtllm, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
