@@ -110,6 +110,9 @@ void fixture_fill(struct fixture_engine *engine, uint64_t request_id,
 /* blocks[i] holds logical block i for skip <= i < n, and no other byte was written. */
 void fixture_verify(const struct fixture_engine *engine, uint64_t request_id,
                     const int32_t *blocks, uint32_t n, uint32_t skip);
+/* Likewise, without a look at the rest of the pool. */
+void fixture_verify_blocks(const struct fixture_engine *engine, uint64_t request_id,
+                           const int32_t *blocks, uint32_t n);
 void fixture_verify_untouched(const struct fixture_engine *engine);
 
 /* ---- one request */

@@ -155,6 +155,14 @@ void fixture_verify(const struct fixture_engine *engine, uint64_t request_id,
     }
 }
 
+void fixture_verify_blocks(const struct fixture_engine *engine, uint64_t request_id,
+                           const int32_t *blocks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        verify_content(engine, request_id, blocks[i], i);
+    }
+}
+
 void fixture_verify_untouched(const struct fixture_engine *engine)
 {
     fixture_verify(engine, 0, NULL, 0, 0);

@@ -79,6 +79,41 @@ static void test_killed_peer_ends_requests_and_comes_back(void **state)
     fixture_engine_close(&receiver);
 }
 
+/* Without a fence: at the kill the request is anywhere between matched and done, with
+ * four requests at several points of its way. Each ends, and OK means every byte. */
+static void test_peer_killed_while_data_moves_ends_every_request(void **state)
+{
+    (void)state;
+    struct fixture_engine sender, receiver;
+    struct fixture_request requests[4];
+    struct kvf_event event = {.size = sizeof(event)};
+    fixture_engine_open(&sender, &fixture.a, "ctx", 256);
+    fixture_engine_open(&receiver, &fixture.b, "gen", 256);
+    for (uint32_t i = 0; i < 4; i++) {
+        fixture_request_init(&requests[i], 50 + i, 64, i * 64);
+        fixture_fill(&sender, 50 + i, requests[i].send_blocks, 64);
+        assert_int_equal(fixture_send(&sender, &requests[i]), KVF_OK);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(fixture_receive(&receiver, &requests[i]), KVF_OK);
+    }
+    bool is_done_before =
+        kvf_wait(receiver.engine, requests[0].receive_handle, 1, &event) == KVF_OK;
+    assert_int_equal(kill(fixture.a.pid, SIGKILL), 0);
+    for (uint32_t i = is_done_before ? 1 : 0; i < 4; i++) {
+        enum kvf_status status = kvf_wait(receiver.engine, requests[i].receive_handle,
+                                          FIXTURE_WAIT_MS, &event);
+        assert_int_equal(status, KVF_OK);
+        assert_true(event.status == KVF_OK || event.status == KVF_PEER_LOST);
+        if (event.status == KVF_OK) {
+            fixture_verify_blocks(&receiver, 50 + i, requests[i].receive_blocks, 64);
+        }
+    }
+    (void)fixture_node_stop(&fixture.a, SIGKILL);
+    fixture_engine_close(&sender);
+    fixture_engine_close(&receiver);
+}
+
 /* ---- an engine in a process of its own */
 
 struct child {
@@ -194,6 +229,33 @@ static void test_daemon_restart_is_told_to_its_engine(void **state)
     fixture_engine_close(&receiver);
 }
 
+static void test_sigterm_cancels_what_outlives_the_grace(void **state)
+{
+    (void)state;
+    struct fixture_engine sender, receiver;
+    struct fixture_request request;
+    fixture_engine_open(&sender, &fixture.a, "ctx", N_BLOCKS);
+    fixture_engine_open(&receiver, &fixture.b, "gen", N_BLOCKS);
+    fixture_request_init(&request, 60, 16, 0);
+    request.flags = KVF_SEND_NOT_READY;
+    assert_int_equal(fixture_send(&sender, &request), KVF_OK);
+    assert_int_equal(fixture_receive(&receiver, &request), KVF_OK);
+    struct kvf_event event = {.size = sizeof(event)};
+    assert_int_equal(kvf_wait(receiver.engine, request.receive_handle, 50, &event),
+                     KVF_TIMED_OUT);
+    assert_int_equal(kill(fixture.a.pid, SIGTERM), 0);
+    assert_true(fixture_log_has(&fixture.a, "draining"));
+    /* The second signal ends the grace at once. */
+    int status = fixture_node_stop(&fixture.a, SIGTERM);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    (void)fixture_expect(&sender, request.send_handle, KVF_SHUTDOWN);
+    (void)fixture_expect(&receiver, request.receive_handle, KVF_SHUTDOWN);
+    fixture_verify_untouched(&receiver);
+    fixture_engine_close(&sender);
+    fixture_engine_close(&receiver);
+}
+
 static void test_sigterm_lets_running_transfers_finish(void **state)
 {
     (void)state;
@@ -232,10 +294,12 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         WITH_DAEMONS(test_killed_peer_ends_requests_and_comes_back),
+        WITH_DAEMONS(test_peer_killed_while_data_moves_ends_every_request),
         WITH_DAEMONS(test_killed_engine_ends_its_requests_at_the_peer),
         WITH_DAEMONS(test_closed_engine_ends_its_requests_at_the_peer),
         WITH_DAEMONS(test_daemon_restart_is_told_to_its_engine),
         WITH_DAEMONS(test_sigterm_lets_running_transfers_finish),
+        WITH_DAEMONS(test_sigterm_cancels_what_outlives_the_grace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
