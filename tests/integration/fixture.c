@@ -213,18 +213,36 @@ static void remove_files(const char *dir)
     (void)rmdir(dir);
 }
 
-static void node_fini(struct fixture_node *node)
+/* A daemon leaves with 0 when asked to; a sanitizer's finding is not lost with its log.
+ */
+static bool stop_cleanly(struct fixture_node *node)
+{
+    static char text[FIXTURE_TEXT_BYTES];
+    char path[FIXTURE_PATH_BYTES];
+    int status = fixture_node_stop(node, SIGTERM);
+    fixture_node_path(node, "log", path);
+    fixture_read_file(path, text, sizeof(text));
+    bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+                    strstr(text, "runtime error:") == NULL;
+    if (!is_clean) {
+        (void)fprintf(stderr, "node %s ended with wait status %d\n", node->name, status);
+        show_log(node);
+    }
+    return is_clean;
+}
+
+/* Whether the daemon, if it still ran, left as it should. */
+static bool node_fini(struct fixture_node *node)
 {
     static const char *const folders[] = {"timings/ctx", "timings/gen", "timings", "."};
     char path[FIXTURE_PATH_BYTES];
-    if (node->pid > 0) {
-        (void)fixture_node_stop(node, SIGKILL);
-    }
+    bool is_clean = node->pid <= 0 || stop_cleanly(node);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         fixture_node_path(node, folders[i], path);
         remove_files(path);
     }
     (void)rmdir(node->dir);
+    return is_clean;
 }
 
 void fixture_init(struct fixture *fixture, const struct fixture_options *options)
@@ -242,6 +260,7 @@ void fixture_init(struct fixture *fixture, const struct fixture_options *options
 
 void fixture_fini(struct fixture *fixture)
 {
-    node_fini(&fixture->a);
-    node_fini(&fixture->b);
+    bool is_a_clean = node_fini(&fixture->a);
+    bool is_b_clean = node_fini(&fixture->b);
+    assert_true(is_a_clean && is_b_clean);
 }

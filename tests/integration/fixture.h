@@ -52,7 +52,8 @@ struct fixture {
 };
 
 void fixture_init(struct fixture *fixture, const struct fixture_options *options);
-/* Stops what runs and removes the directories. Accepts a half-built fixture. */
+/* Asks what runs to stop, which it must do with exit code 0, and removes the directories.
+ * Accepts a half-built fixture. */
 void fixture_fini(struct fixture *fixture);
 
 void fixture_node_start(struct fixture_node *node);
