@@ -91,7 +91,9 @@ static bool export(const char *name, const char *side, uint32_t first, uint32_t 
 static bool export_all(const struct demo_round *round)
 {
     static const char *const names[] = {"PREFILL", "DECODE"};
-    bool is_good = setenv("KVFERRY_RUN", round->directory, 1) == 0 &&
+    /* The two daemons stand for two nodes, which share no memory that UCX could take. */
+    bool is_good = setenv("UCX_TLS", "tcp", 0) == 0 &&
+                   setenv("KVFERRY_RUN", round->directory, 1) == 0 &&
                    setenv("KVFERRY_DATA__PREFER", round->transport, 1) == 0 &&
                    setenv("KVFERRY_DATA__REQUIRE", round->transport, 1) == 0 &&
                    demo_plan_export(round->plan);
