@@ -15,11 +15,12 @@ to=dist/$name
 
 rm -rf "$to"
 cmake --install "$tree" --prefix "$PWD/$to" --strip >/dev/null
-mkdir -p "$to/lib" "$to/deploy"
+mkdir -p "$to/share/kvferry/deploy"
 for folder in examples bench; do
     find "$tree/$folder" -maxdepth 1 -type f -perm -u+x -exec cp -t "$to/bin" {} +
 done
-cp deploy/*.yaml "$to/deploy"
+cp deploy/*.yaml "$to/share/kvferry/deploy"
+cp examples/*.yaml "$to/share/kvferry"
 cp LICENSE README.md "$to"
 
 # needed FILE: the paths of the libraries it loads from this machine, to be taken along
