@@ -20,8 +20,15 @@ while [ $# -gt 0 ]; do
 done
 run=$(mktemp -d)
 pids=
+stop() { # and waits: their ports have to be free again
+    for pid in $pids; do
+        kill -9 "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    pids=
+}
 cleanup() {
-    for pid in $pids; do kill -9 "$pid" 2>/dev/null || true; done
+    stop
     rm -rf "$run"
 }
 trap cleanup EXIT INT TERM
@@ -61,12 +68,8 @@ config node-a "$port_a" node-b "$port_b" >"$run/a.yaml"
 config node-b "$port_b" node-a "$port_a" >"$run/b.yaml"
 
 start() { # TRANSPORT INTEGRITY
-    for pid in $pids; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    pids=
-    rm -f "$run"/*.sock # those of killed daemons would look ready
+    stop
+    rm -f "$run"/*.sock # a dead daemon's socket would end the wait below too early
     export KVFERRY_DATA__PREFER="$1" KVFERRY_DATA__INTEGRITY="$2"
     # UCX must not leave TCP here: the floor beside it is TCP as well.
     export UCX_TLS=tcp,self
@@ -84,6 +87,7 @@ start() { # TRANSPORT INTEGRITY
 }
 
 move() { # NAME KIB BLOCKS RECEIVER_NODE RECEIVER_PREFIX
+    # shellcheck disable=SC2086 # two numbers
     set -- "$@" $pids
     "$tree/bench/transfer" --name "$1" --context "$run/node-a.sock" \
         --generation "$run/$4.sock" --instances "from-$2,$5-$2" --block $(($2 * 1024)) \
@@ -91,8 +95,9 @@ move() { # NAME KIB BLOCKS RECEIVER_NODE RECEIVER_PREFIX
 }
 
 floors() { # KIB
-    "$tree/bench/floor_ucx" --block "$1K" --chunk 2M --total 2G --pool 256M >>"$run/out"
-    "$tree/bench/floor_tcp" --block "$1K" --chunk 2M --total 2G --pool 256M >>"$run/out"
+    for floor in ucx tcp; do
+        "$tree/bench/floor_$floor" --block "$1K" --chunk 2M --total 2G --pool 256M
+    done >>"$run/out"
     "$tree/bench/floor_memcpy" --block "$1K" --total 2G --pool 256M >>"$run/out"
 }
 

@@ -15,10 +15,10 @@ to=dist/$name
 
 rm -rf "$to"
 cmake --install "$tree" --prefix "$PWD/$to" --strip >/dev/null
-mkdir -p "$to/share/kvferry/deploy"
-for folder in examples bench; do
-    find "$tree/$folder" -maxdepth 1 -type f -perm -u+x -exec cp -t "$to/bin" {} +
-done
+mkdir -p "$to/bench" "$to/share/kvferry/deploy"
+find "$tree/examples" -maxdepth 1 -type f -perm -u+x -exec cp -t "$to/bin" {} +
+find "$tree/bench" -maxdepth 1 -type f -perm -u+x -exec cp -t "$to/bench" {} +
+cp bench/run.sh bench/table.py "$to/bench"
 cp deploy/*.yaml "$to/share/kvferry/deploy"
 cp examples/*.yaml "$to/share/kvferry"
 cp LICENSE README.md "$to"
@@ -40,7 +40,8 @@ take() {
     [ -e "$target" ] || cp -L "$2" "$target"
 }
 
-for program in "$to"/bin/*; do
+programs=$(find "$to/bin" "$to/bench" -type f -perm -u+x ! -name '*.sh')
+for program in $programs; do
     needed "$program" | while read -r path; do take lib "$path"; done
 done
 
@@ -53,12 +54,12 @@ for module in "$(dirname "$ucs")"/ucx/*.so.0; do
 done
 
 # RPATH, not RUNPATH: it also serves the libraries that libraries load.
-find "$to/bin" "$to/lib" -maxdepth 1 -type f \( -path '*/bin/*' -o -name '*.so*' \) |
-    while read -r file; do
-        chmod u+w "$file"
-        # shellcheck disable=SC2016 # $ORIGIN is the loader's
-        patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"
-    done
+libraries=$(find "$to/lib" -maxdepth 1 -type f -name '*.so*')
+for file in $programs $libraries; do
+    chmod u+w "$file"
+    # shellcheck disable=SC2016 # $ORIGIN is the loader's
+    patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"
+done
 # shellcheck disable=SC2016
 find "$to/lib/ucx" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN:$ORIGIN/..' {} +
 
