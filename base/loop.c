@@ -303,6 +303,7 @@ static void run_posts(struct kvf_loop *loop)
     kvf_list_add_tail(&loop->posts, &loop->post_mark);
     for (;;) {
         struct kvf_node *node = kvf_list_pop(&loop->posts);
+        assert(node != NULL); /* the mark comes first */
         if (node == &loop->post_mark) {
             return;
         }

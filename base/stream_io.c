@@ -136,6 +136,7 @@ static void put_control(const struct kvf_out_queue *queue, size_t n,
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(n * sizeof(int));
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    assert(header != NULL); /* there is room for one */
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(n * sizeof(int));

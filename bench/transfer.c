@@ -42,7 +42,7 @@ static void die(const struct bench *bench, int side, const char *what,
     const char *detail =
         kvf_engine_detail(side >= 0 && bench->engine[side] ? bench->engine[side] : NULL);
     (void)fprintf(stderr, "bench: %s: %s: %s\n", what, kvf_status_text(status), detail);
-    exit(EXIT_FAILURE);
+    exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
 static double now_s(void)
@@ -262,7 +262,7 @@ static void usage(void)
         "  [--name TEXT]\n"
         "block: a multiple of 4096; the instances' kv_heads must be block / 4096\n",
         stderr);
-    exit(2);
+    exit(2); /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
 int main(int argc, char **argv)
@@ -286,6 +286,7 @@ int main(int argc, char **argv)
                           .n_warmup = 2};
     bench.last.size = sizeof(bench.last);
     int option;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'c':

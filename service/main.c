@@ -86,6 +86,7 @@ int main(int argc, char **argv)
     const char *file = NULL;
     enum kvf_verb verb = RUN;
     int option;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread yet */
     while ((option = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
         if (option == 'c') {
             file = optarg;

@@ -115,8 +115,8 @@ uint16_t kvf_peers_port(const struct kvf_peers *peers); /* bound control port */
 enum kvf_status KVF_MUST_CHECK kvf_peer_send(struct kvf_peer *peer,
                                              const struct kvf_message *message);
 
-/* The same for messages whose loss needs no answer here: when it fails, the epoch ended or is
- * about to, and whoever works in it hears that. */
+/* The same for messages whose loss needs no answer here: when it fails, the epoch ended
+ * or is about to, and whoever works in it hears that. */
 void kvf_peer_tell(struct kvf_peer *peer, const struct kvf_message *message);
 
 /* Ends the epoch now and reconnects with backoff. No-op for self and when DOWN. */

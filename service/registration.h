@@ -25,7 +25,7 @@ enum kvf_status KVF_MUST_CHECK kvf_registration_judge_hello(
  * engine likes. LAYOUT_MISMATCH. */
 enum kvf_status KVF_MUST_CHECK kvf_registration_judge_pool(
     const struct kvf_config_instance *instance, uint32_t rank,
-    const struct kvf_pool_layout *layout, struct kvf_plan_refusal *out_refusal);
+    const struct kvf_pool_layout *pool, struct kvf_plan_refusal *out_refusal);
 
 /* Bytes of n elements; 4-bit types pack two into a byte. */
 uint64_t kvf_dtype_row_bytes(int32_t dtype, uint64_t n_elements);

@@ -31,7 +31,7 @@ static enum kvf_status map_arena(struct kvf_slots *slots)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
         kvf_log_error(&log_ctx, "staging arena of %llu bytes cannot be mapped: %s",
-                      (unsigned long long)slots->arena_bytes, strerror(errno));
+                      (unsigned long long)slots->arena_bytes, strerrordesc_np(errno));
         return KVF_NO_MEMORY;
     }
     /* Slots hold prompts in KV form: keep them out of core dumps. */

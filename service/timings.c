@@ -145,16 +145,16 @@ static void column_gbit_per_s(struct kvf_text *text, const struct kvf_timing *t)
     put(text, "%.3f", gbit_per_s(t->n_bytes, wire_ns(t)));
 }
 
+/* Left alone, the list would be indented deeper with every line. */
+/* clang-format off */
 #define COLUMNS(X)                                                                       \
-    X(seq)                                                                               \
-    X(request_id)                                                                        \
-    X(attempt) X(trace_id) X(direction) X(instance) X(rank) X(peer) X(peer_rank)         \
-        X(engine) X(path_send) X(path_recv) X(transport) X(outcome) X(cause)             \
-            X(integrity) X(tokens) X(blocks) X(runs) X(bytes) X(retries) X(wall_accept)  \
-                X(t_accept_ns) X(t_match_ns) X(t_ready_ns) X(t_first_gather_ns)          \
-                    X(t_first_post_ns) X(t_first_byte_ns) X(t_last_byte_ns)              \
-                        X(t_last_scatter_ns) X(t_notify_ns) X(t_quiesced_ns)             \
-                            X(duration_us) X(queue_us) X(wire_us) X(gbit_per_s)
+    X(seq) X(request_id) X(attempt) X(trace_id) X(direction) X(instance) X(rank)         \
+    X(peer) X(peer_rank) X(engine) X(path_send) X(path_recv) X(transport) X(outcome)     \
+    X(cause) X(integrity) X(tokens) X(blocks) X(runs) X(bytes) X(retries)                \
+    X(wall_accept) X(t_accept_ns) X(t_match_ns) X(t_ready_ns) X(t_first_gather_ns)       \
+    X(t_first_post_ns) X(t_first_byte_ns) X(t_last_byte_ns) X(t_last_scatter_ns)         \
+    X(t_notify_ns) X(t_quiesced_ns) X(duration_us) X(queue_us) X(wire_us) X(gbit_per_s)
+/* clang-format on */
 
 static const struct {
     const char *name;

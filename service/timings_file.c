@@ -196,7 +196,7 @@ enum kvf_status kvf_timings_file_create(const struct kvf_config *config,
     }
     if (mkdir(file->dir, 0750) != 0 && errno != EEXIST) {
         kvf_log_error(&ctx, "timings.dir %s cannot be made: %s", file->dir,
-                      strerror(errno));
+                      strerrordesc_np(errno));
         status = KVF_CONFIG;
         goto fail;
     }

@@ -14,9 +14,9 @@
 #include "base/slab.h"
 #include "service/transport.h"
 
-#define KVF_UCX_AM_CHUNK      7u                      /* id of the one active message */
-#define KVF_UCX_ADDRESS_BYTES (2 * KVF_DATA_BLOB_MAX) /* room for an address that lies   \
-                                                       */
+#define KVF_UCX_AM_CHUNK      7u /* id of the one active message */
+/* Room for the longest address and for one that lies about its length. */
+#define KVF_UCX_ADDRESS_BYTES (2 * KVF_DATA_BLOB_MAX)
 #define KVF_UCX_LANE_BYTES    32u
 
 struct kvf_ucx {

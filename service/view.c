@@ -176,10 +176,10 @@ static size_t view_peers(void *owner, struct kvf_admin_peer *out, size_t max)
         if (peer->transport != NULL) {
             (void)snprintf(row->transport, sizeof(row->transport), "%s",
                            peer->transport->ops->name);
-        }
-        if (peer->endpoint != NULL) {
-            (void)snprintf(row->lane, sizeof(row->lane), "%s",
-                           peer->transport->ops->lane(peer->endpoint));
+            if (peer->endpoint != NULL) {
+                (void)snprintf(row->lane, sizeof(row->lane), "%s",
+                               peer->transport->ops->lane(peer->endpoint));
+            }
         }
         row->rtt_seconds = (double)peer->rtt_ns / 1e9;
         row->n_in_flight = peer->transfers.n;

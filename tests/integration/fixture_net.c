@@ -57,7 +57,7 @@ static bool are_free(uint16_t first, uint16_t n)
 uint16_t fixture_free_ports(uint16_t n_more)
 {
     for (int i = 0; i < TRIES; i++) {
-        struct sockaddr_in address;
+        struct sockaddr_in address = {0};
         socklen_t length = sizeof(address);
         int fd = bind_port(0);
         assert_true(fd >= 0);
