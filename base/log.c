@@ -57,8 +57,8 @@ static struct {
     uint64_t n_full;           /* lines that found the ring full */
     uint64_t n_full_reported;  /* of these, told of in a line */
     _Atomic uint64_t n_failed; /* lines the descriptor did not take */
+    /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
 } sink = {
-    /* NOLINT(cppcoreguidelines-avoid-non-const-global-variables) */
     .clock = &kvf_clock_system,
     .level = KVF_LOG_INFO,
     .format = KVF_LOG_AUTO,

@@ -92,23 +92,25 @@ static void transfer_free(void *object)
     kvf_slab_release(transfer->transfers->slab, transfer->id);
 }
 
-static void end_if_at_rest(struct kvf_transfer *transfer);
-
 /* A local receiver reads the sender's blocks; the sender is at rest only without readers.
- */
-static void let_go_of_sender(struct kvf_transfer *receiver)
+ * Returns the sender, NULL when it is gone or was none. */
+static struct kvf_transfer *let_go_of_sender(struct kvf_transfer *receiver)
 {
+    if (receiver->local_sender == 0) {
+        return NULL;
+    }
     struct kvf_transfer *sender =
         kvf_slab_find(receiver->transfers->slab, receiver->local_sender);
     receiver->local_sender = 0;
     if (sender != NULL) {
         assert(sender->n_local_readers > 0);
         sender->n_local_readers--;
-        end_if_at_rest(sender);
     }
+    return sender;
 }
 
-static void finish(struct kvf_transfer *transfer)
+/* Returns the sender that may be at rest now too, or NULL. */
+static struct kvf_transfer *finish(struct kvf_transfer *transfer)
 {
     struct kvf_transfers *transfers = transfer->transfers;
     struct kvf_request *request = transfer->request;
@@ -116,26 +118,29 @@ static void finish(struct kvf_transfer *transfer)
     enter_state(transfer, KVF_TRANSFER_ENDED);
     kvf_transfer_sleep(transfer);
     kvf_list_remove(&transfer->peer->transfers, &transfer->peer_node);
-    if (transfer->local_sender != 0) {
-        let_go_of_sender(transfer);
-    }
+    struct kvf_transfer *sender = let_go_of_sender(transfer);
     kvf_list_remove(&transfers->by_state[KVF_TRANSFER_ENDED], &transfer->state_node);
     transfers->n_ended++;
     request->transfer = NULL;
     kvf_request_ended(request, transfer);
     kvf_loop_destroy_later(transfers->config.loop, &transfer->zombie, transfer_free,
                            transfer);
+    return sender;
 }
 
 /* The outcome is known (OK by a Done, or DRAINING) and nothing of ours is under way. */
-static void end_if_at_rest(struct kvf_transfer *transfer)
+static bool is_at_rest(const struct kvf_transfer *transfer)
 {
     bool is_decided = transfer->state == KVF_TRANSFER_DRAINING || transfer->is_done;
-    if (transfer->state == KVF_TRANSFER_ENDED || !is_decided || transfer->chunks.n > 0 ||
-        transfer->n_local_readers > 0) {
-        return;
+    return is_decided && transfer->state != KVF_TRANSFER_ENDED &&
+           transfer->chunks.n == 0 && transfer->n_local_readers == 0;
+}
+
+static void end_if_at_rest(struct kvf_transfer *transfer)
+{
+    while (transfer != NULL && is_at_rest(transfer)) {
+        transfer = finish(transfer);
     }
-    finish(transfer);
 }
 
 void kvf_transfer_chunk_gone(struct kvf_transfer *transfer)
