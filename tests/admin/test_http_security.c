@@ -212,7 +212,7 @@ static void test_allowed_body_is_skipped_and_the_connection_goes_on(void **state
 {
     static const char text[] =
         "DELETE /v1/requests/18 HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Kvferry: 1\r\n"
-        "Content-Length: 39\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "Content-Length: 40\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     struct web_answer answer = send_raw(*state, text, sizeof(text) - 1);
     assert_int_equal(answer.status, 202);
