@@ -160,6 +160,20 @@ static void chunk_failed(struct kvf_chunk *chunk, enum kvf_status status,
     }
 }
 
+/* The wire broke under a chunk. That is the whole data path to the peer, and when the
+ * peer died it may show here before it shows on control: the epoch ends, and with it the
+ * transfer, so that both orders give the engine the same cause. */
+static void wire_failed(struct kvf_chunk *chunk)
+{
+    struct kvf_transfer *transfer = chunk->transfer;
+    bool was_stopped = is_stopped(transfer);
+    chunk_release(chunk);
+    if (!was_stopped) {
+        kvf_peer_fail(transfer->peer, KVF_DATA_PATH, "a chunk broke off on its way");
+    }
+    kvf_transfer_chunk_gone(transfer); /* freed at the end of the turn, not before */
+}
+
 void kvf_chunks_stop(struct kvf_transfer *transfer)
 {
     struct kvf_copy *copy = transfer->transfers->config.copy;
@@ -199,7 +213,7 @@ static void on_sent(void *owner, enum kvf_status status)
     struct kvf_chunk *chunk = owner;
     struct kvf_transfer *transfer = chunk->transfer;
     if (status != KVF_OK) {
-        chunk_failed(chunk, KVF_DATA_PATH, "a chunk could not be sent");
+        wire_failed(chunk);
         return;
     }
     transfer->peer->bytes_sent += chunk_bytes(chunk);
@@ -448,8 +462,12 @@ static void on_landed(void *owner, enum kvf_status status)
 {
     struct kvf_chunk *chunk = owner;
     struct kvf_transfer *transfer = chunk->transfer;
-    if (status != KVF_OK || is_stopped(transfer)) {
-        chunk_failed(chunk, KVF_DATA_PATH, "a chunk did not arrive whole");
+    if (status != KVF_OK) {
+        wire_failed(chunk);
+        return;
+    }
+    if (is_stopped(transfer)) {
+        chunk_gone(chunk);
         return;
     }
     bool has_digest = (chunk->op.header.flags & KVF_CHUNK_HAS_DIGEST) != 0;
