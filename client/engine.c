@@ -18,16 +18,11 @@
 #include "base/rng.h"
 #include "client/engine_private.h"
 
-#define DEFAULT_SOCKET         "/run/kvferry/engine.sock"
-#define CONNECT_TIMEOUT_MS     5000u
-#define ENGINE_NAME_MAX        127u
-#define REQUESTS_MAX           (1u << 20) /* a daemon that claims more is not believed */
-#define RECORDS_FIRST          64u
-#define VERSION_TEXT_(a, b, c) #a "." #b "." #c
-#define VERSION_TEXT(a, b, c)  VERSION_TEXT_(a, b, c)
-
-static const char version_text[] =
-    VERSION_TEXT(KVF_VERSION_MAJOR, KVF_VERSION_MINOR, KVF_VERSION_PATCH);
+#define DEFAULT_SOCKET     "/run/kvferry/engine.sock"
+#define CONNECT_TIMEOUT_MS 5000u
+#define ENGINE_NAME_MAX    127u
+#define REQUESTS_MAX       (1u << 20) /* a daemon that claims more is not believed */
+#define RECORDS_FIRST      64u
 
 /* Why kvf_engine_open() failed: there is no engine yet that could keep it. */
 /* NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables) */
@@ -40,7 +35,7 @@ uint32_t kvf_abi_version(void)
 
 const char *kvf_version(void)
 {
-    return version_text;
+    return KVF_VERSION_TEXT;
 }
 
 enum kvf_status kvf_engine_fail(struct kvf_engine *engine, enum kvf_status status,
@@ -162,13 +157,13 @@ static enum kvf_status queue_hello(struct kvf_engine *engine,
 {
     struct kvf_message message = {
         .type = KVF_MSG_ENGINE_HELLO,
-        .u.engine_hello = {.version_min = KVF_ENGINE_PROTOCOL_VERSION,
-                           .version_max = KVF_ENGINE_PROTOCOL_VERSION,
+        .u.engine_hello = {.version_min = KVF_ENGINE_PROTOCOL,
+                           .version_max = KVF_ENGINE_PROTOCOL,
                            .rank = config->rank,
                            .pid = (uint32_t)engine->pid,
                            .instance = config->instance,
                            .name = config->name,
-                           .software = version_text},
+                           .software = KVF_VERSION_TEXT},
     };
     struct kvf_rng rng;
     kvf_rng_init_system(&rng);
@@ -223,7 +218,7 @@ static enum kvf_status judge_ack(struct kvf_engine *engine,
     if (ack->status != KVF_OK) {
         return kvf_engine_fail(engine, (enum kvf_status)ack->status, "%s", ack->detail);
     }
-    if (ack->version != KVF_ENGINE_PROTOCOL_VERSION) {
+    if (ack->version != KVF_ENGINE_PROTOCOL) {
         return kvf_engine_fail(engine, KVF_VERSION, "the daemon chose version %u",
                                ack->version);
     }

@@ -19,7 +19,6 @@
 #include "base/slab.h"
 #include "client/connection.h"
 
-#define KVF_ENGINE_PROTOCOL_VERSION 1u
 #define KVF_ALL_BITS                (KVF_EVENT_DONE | KVF_EVENT_QUIESCED | KVF_EVENT_REUSABLE)
 #define KVF_NOTIFICATIONS_MAX       64u
 #define KVF_DEFAULT_TIMEOUT_MS      10000u

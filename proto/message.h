@@ -28,6 +28,10 @@
 #define KVF_RANGES_MAX                 256u
 #define KVF_RANK_CONVENTION_CP_FASTEST 1u
 
+/* What this release speaks, between daemons and with engines. */
+#define KVF_CONTROL_PROTOCOL           1u
+#define KVF_ENGINE_PROTOCOL            1u
+
 /* Wire values; never renumbered. */
 enum kvf_message_type {
     KVF_MSG_HELLO = 1,

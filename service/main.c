@@ -106,8 +106,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (verb == VERSION) {
-        (void)printf("kvferryd %d.%d.%d\n", KVF_VERSION_MAJOR, KVF_VERSION_MINOR,
-                     KVF_VERSION_PATCH);
+        (void)puts("kvferryd " KVF_VERSION_TEXT);
         return EXIT_SUCCESS;
     }
     if (verb == DEFAULTS || verb == SCHEMA) {

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <kvferry/kvferry.h>
+
 #include "service/peer_private.h"
 
 static const struct kvf_log_ctx log_ctx = {.comp = "peer"};
@@ -63,12 +65,12 @@ static void fill_hello(const struct kvf_peer *peer, struct kvf_hello *out)
 {
     const struct kvf_peers *peers = peer->peers;
     *out = (struct kvf_hello){
-        .version_min = KVF_PROTOCOL_VERSION,
-        .version_max = KVF_PROTOCOL_VERSION,
+        .version_min = KVF_CONTROL_PROTOCOL,
+        .version_max = KVF_CONTROL_PROTOCOL,
         .node = peers->config.config->node.name,
         .data = peers->blobs,
         .n_data = peers->n_blobs,
-        .software = "kvferry/" KVF_SOFTWARE_VERSION,
+        .software = "kvferry/" KVF_VERSION_TEXT,
         .heartbeat_ms = peers->config.config->control.heartbeat_ms,
         .session_tag = peer->tag_in,
         .expected_node = peer->name,
@@ -290,7 +292,7 @@ void kvf_peer_on_hello_ack(struct kvf_peer *peer, const struct kvf_message *mess
         kvf_peer_fail(peer, KVF_PEER_UNKNOWN, "another node answers at its address");
         return;
     }
-    if (ack->version != KVF_PROTOCOL_VERSION) {
+    if (ack->version != KVF_CONTROL_PROTOCOL) {
         kvf_peer_fail(peer, KVF_PEER_VERSION,
                       "it chose a protocol version we do not speak");
         return;
@@ -391,8 +393,8 @@ static enum kvf_status judge_hello(struct kvf_peers *peers, const struct kvf_hel
         *out_detail = "the node whose name sorts first dials; wait for our connection";
         return KVF_PROTOCOL;
     }
-    if (hello->version_min > KVF_PROTOCOL_VERSION ||
-        hello->version_max < KVF_PROTOCOL_VERSION) {
+    if (hello->version_min > KVF_CONTROL_PROTOCOL ||
+        hello->version_max < KVF_CONTROL_PROTOCOL) {
         *out_detail = "no common protocol version; this daemon speaks version 1 only";
         return KVF_PEER_VERSION;
     }
@@ -422,7 +424,7 @@ static void adopt(struct kvf_inbound *inbound, struct kvf_peer *peer,
             .type = KVF_MSG_HELLO_ACK,
             .u.hello_ack = {.status = KVF_OK,
                             .detail = "",
-                            .version = KVF_PROTOCOL_VERSION},
+                            .version = KVF_CONTROL_PROTOCOL},
         };
         fill_hello(peer, &message.u.hello_ack.hello);
         status =

@@ -12,9 +12,7 @@
 #include "service/peer.h"
 #include "service/slots.h"
 
-#define KVF_PROTOCOL_VERSION 1u
 #define KVF_INBOUND_MAX      64u
-#define KVF_SOFTWARE_VERSION "0.1.0"
 
 /* A connection that has not said who it is. */
 struct kvf_inbound {

@@ -36,9 +36,10 @@ enum kvf_status kvf_registration_judge_hello(
     size_t max = sizeof(out_refusal->text);
     char name[80];
     (void)kvf_log_escape(hello->instance, strlen(hello->instance), name, sizeof(name));
-    if (hello->version_min > 1 || hello->version_max < 1) {
-        (void)snprintf(text, max, "the engine speaks versions %u-%u, this daemon 1",
-                       hello->version_min, hello->version_max);
+    if (hello->version_min > KVF_ENGINE_PROTOCOL ||
+        hello->version_max < KVF_ENGINE_PROTOCOL) {
+        (void)snprintf(text, max, "the engine speaks versions %u-%u, this daemon %u",
+                       hello->version_min, hello->version_max, KVF_ENGINE_PROTOCOL);
         return KVF_VERSION;
     }
     const struct kvf_config_instance *instance =

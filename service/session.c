@@ -15,7 +15,6 @@
 #include "proto/frame.h"
 #include "service/registration.h"
 
-#define KVF_ENGINE_PROTOCOL_VERSION 1u
 #define KVF_POOLS_MAX               64u
 #define KVF_ENGINE_OUT_MAX_BYTES    (1u << 20)
 #define KVF_ENGINE_BATCH            64 /* frames of one engine per turn: others are served too */
@@ -122,7 +121,7 @@ static void answer_hello(struct kvf_session *session, enum kvf_status status,
         .u.engine_hello_ack = {.status = status,
                                .detail = detail,
                                .node = config->node.name,
-                               .version = KVF_ENGINE_PROTOCOL_VERSION,
+                               .version = KVF_ENGINE_PROTOCOL,
                                .default_deadline_ms = config->engine.default_deadline_ms,
                                .max_deadline_ms = config->engine.max_deadline_ms,
                                .max_requests = config->engine.max_requests},

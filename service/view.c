@@ -194,9 +194,9 @@ static void view_version(void *owner, struct kvf_admin_version *out)
 {
     struct kvf_daemon *daemon = daemon_of(owner);
     memset(out, 0, sizeof(*out));
-    out->version = kvf_view_software_version;
-    out->control_min = out->control_max = 1;
-    out->engine_min = out->engine_max = 1;
+    out->version = KVF_VERSION_TEXT;
+    out->control_min = out->control_max = KVF_CONTROL_PROTOCOL;
+    out->engine_min = out->engine_max = KVF_ENGINE_PROTOCOL;
     for (size_t i = 0; i < daemon->n_transports; i++) {
         if (strcmp(daemon->transports[i]->ops->name, "ucx") == 0) {
             out->ucx_version = daemon->transports[i]->ops->version(daemon->transports[i]);

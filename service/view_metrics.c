@@ -15,11 +15,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-#define KVF_TEXT(x)  #x
-#define KVF_VALUE(x) KVF_TEXT(x)
-const char kvf_view_software_version[] = KVF_VALUE(KVF_VERSION_MAJOR) "." KVF_VALUE(
-    KVF_VERSION_MINOR) "." KVF_VALUE(KVF_VERSION_PATCH);
-
 static const double duration_buckets[] = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
                                           0.005,   0.01,   0.025,   0.05,   0.1,   0.25,
                                           0.5,     1,      2.5,     5,      10,    30};
@@ -602,7 +597,7 @@ enum kvf_status kvf_view_metrics_create(const struct kvf_daemon *daemon,
             ucx_version = daemon->transports[i]->ops->version(daemon->transports[i]);
         }
     }
-    set(metrics, BUILD_INFO, LABELS(kvf_view_software_version, ucx_version), 1);
+    set(metrics, BUILD_INFO, LABELS(KVF_VERSION_TEXT, ucx_version), 1);
     create_series(metrics, daemon);
     *out = metrics;
     return KVF_OK;

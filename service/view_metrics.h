@@ -12,8 +12,6 @@
 
 struct kvf_view_metrics;
 
-extern const char kvf_view_software_version[];
-
 enum kvf_status KVF_MUST_CHECK kvf_view_metrics_create(const struct kvf_daemon *daemon,
                                                        struct kvf_view_metrics **out);
 void kvf_view_metrics_destroy(struct kvf_view_metrics *metrics); /* accepts NULL */

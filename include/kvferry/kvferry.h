@@ -40,9 +40,14 @@ extern "C" {
 #define KVF_VERSION_MAJOR 0
 #define KVF_VERSION_MINOR 1
 #define KVF_VERSION_PATCH 0
+/* "0.1.0" */
+#define KVF_VERSION_TEXT                                                                 \
+    KVF_VERSION_TEXT_OF(KVF_VERSION_MAJOR, KVF_VERSION_MINOR, KVF_VERSION_PATCH)
+#define KVF_VERSION_TEXT_OF(a, b, c)   KVF_VERSION_TEXT_JOIN(a, b, c)
+#define KVF_VERSION_TEXT_JOIN(a, b, c) #a "." #b "." #c
 
 /* Incremented when a struct or call changes incompatibly. Compare before use (ctypes). */
-#define KVF_ABI_VERSION   1u
+#define KVF_ABI_VERSION                1u
 KVF_API uint32_t kvf_abi_version(void);
 KVF_API const char *kvf_version(void); /* "0.1.0", static */
 
