@@ -103,3 +103,21 @@ enum kvf_status kvf_chunk_header_read(const uint8_t *bytes, size_t n,
     *out = header;
     return KVF_OK;
 }
+
+bool kvf_chunk_op_is_sound(const struct kvf_chunk_op *op, const uint8_t *memory,
+                           size_t n_bytes, bool is_contiguous, uint64_t length)
+{
+    uint64_t sum = 0;
+    if (op->n_spans < 1 || op->n_spans > (is_contiguous ? 1 : KVF_SPANS_MAX)) {
+        return false;
+    }
+    for (size_t i = 0; i < op->n_spans; i++) {
+        const uint8_t *first = op->spans[i].iov_base;
+        size_t n = op->spans[i].iov_len;
+        if (n == 0 || first < memory || n > n_bytes || first > memory + (n_bytes - n)) {
+            return false;
+        }
+        sum += n;
+    }
+    return sum == length;
+}

@@ -68,9 +68,6 @@ void kvf_tcp_listener_update(struct kvf_tcp *tcp);
 /* The part of spans after skip_bytes, at most max_bytes; returns entries of out. */
 size_t kvf_tcp_spans_after(const struct kvf_chunk_op *op, uint64_t skip_bytes,
                            uint64_t max_bytes, struct iovec out[KVF_SPANS_MAX]);
-/* The caller's side of the contract: spans within their memory, together length bytes. */
-bool kvf_tcp_op_is_sound(const struct kvf_tcp *tcp, const struct kvf_chunk_op *op,
-                         uint64_t length);
 void kvf_tcp_op_end(struct kvf_tcp *tcp, struct kvf_chunk_op *op, enum kvf_status status);
 
 /* ---- tcp_endpoint.c */

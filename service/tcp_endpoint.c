@@ -267,7 +267,8 @@ enum kvf_status kvf_tcp_post(struct kvf_endpoint *endpoint, struct kvf_chunk_op 
     if (endpoint->queue.n >= POSTED_MAX) {
         return KVF_BUSY;
     }
-    assert(kvf_tcp_op_is_sound(endpoint->tcp, op, op->header.length));
+    assert(kvf_chunk_op_is_sound(op, op->memory->base, op->memory->length,
+                                 endpoint->tcp->is_contiguous, op->header.length));
     kvf_chunk_header_write(&op->header, op->wire);
     op->progress_bytes = 0;
     kvf_list_add_tail(&endpoint->queue, &op->node);

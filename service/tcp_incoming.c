@@ -319,7 +319,8 @@ enum kvf_status kvf_tcp_receive(struct kvf_arrival *arrival, struct kvf_chunk_op
         return KVF_DATA_PATH;
     }
     assert(incoming->state == INCOMING_ANNOUNCED);
-    assert(kvf_tcp_op_is_sound(incoming->tcp, op, arrival->header.length));
+    assert(kvf_chunk_op_is_sound(op, op->memory->base, op->memory->length,
+                                 incoming->tcp->is_contiguous, arrival->header.length));
     incoming->tcp->n_kept--;
     incoming->op = op;
     incoming->state = INCOMING_PAYLOAD;

@@ -68,6 +68,11 @@ struct kvf_chunk_op {
     uint64_t progress_bytes;
 };
 
+/* The caller's side of the contract, for asserts: 1 .. KVF_SPANS_MAX spans (one when
+ * is_contiguous) that lie in memory[n_bytes] and together hold `length` bytes. */
+bool kvf_chunk_op_is_sound(const struct kvf_chunk_op *op, const uint8_t *memory,
+                           size_t n_bytes, bool is_contiguous, uint64_t length);
+
 struct kvf_transport;
 struct kvf_endpoint; /* our way to send to one peer */
 struct kvf_arrival;  /* a chunk that announced itself and waits for an answer */

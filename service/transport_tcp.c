@@ -86,25 +86,6 @@ size_t kvf_tcp_spans_after(const struct kvf_chunk_op *op, uint64_t skip_bytes,
     return n;
 }
 
-bool kvf_tcp_op_is_sound(const struct kvf_tcp *tcp, const struct kvf_chunk_op *op,
-                         uint64_t length)
-{
-    uint64_t sum = 0;
-    if (op->n_spans < 1 || op->n_spans > (tcp->is_contiguous ? 1 : KVF_SPANS_MAX)) {
-        return false;
-    }
-    for (size_t i = 0; i < op->n_spans; i++) {
-        const uint8_t *first = op->spans[i].iov_base;
-        size_t n = op->spans[i].iov_len;
-        if (n == 0 || first < op->memory->base || n > op->memory->length ||
-            first > op->memory->base + (op->memory->length - n)) {
-            return false;
-        }
-        sum += n;
-    }
-    return sum == length;
-}
-
 void kvf_tcp_op_end(struct kvf_tcp *tcp, struct kvf_chunk_op *op, enum kvf_status status)
 {
     kvf_loop_post(tcp->loop, &op->post, op->done, op->owner, status);

@@ -53,26 +53,6 @@ static enum kvf_status to_status(ucs_status_t status)
     }
 }
 
-/* The caller's side of the contract: spans within their memory, together length bytes. */
-static bool is_sound(const struct kvf_ucx *ucx, const struct kvf_chunk_op *op,
-                     uint64_t length)
-{
-    uint64_t sum = 0;
-    if (op->n_spans < 1 || op->n_spans > (ucx->is_contiguous ? 1 : KVF_SPANS_MAX)) {
-        return false;
-    }
-    for (size_t i = 0; i < op->n_spans; i++) {
-        const uint8_t *first = op->spans[i].iov_base;
-        size_t n = op->spans[i].iov_len;
-        if (n == 0 || first < op->memory->base || n > op->memory->length ||
-            first > op->memory->base + (op->memory->length - n)) {
-            return false;
-        }
-        sum += n;
-    }
-    return sum == length;
-}
-
 /* op->impl[0] is the endpoint of a post, NULL for a receive; impl[1] the transport. */
 static void begin_operation(struct kvf_ucx *ucx, struct kvf_chunk_op *op,
                             struct kvf_endpoint *endpoint)
@@ -185,7 +165,8 @@ static enum kvf_status post(struct kvf_endpoint *endpoint, struct kvf_chunk_op *
     if (endpoint->n_posted >= POSTED_MAX) {
         return KVF_BUSY;
     }
-    assert(is_sound(endpoint->ucx, op, op->header.length));
+    assert(kvf_chunk_op_is_sound(op, op->memory->base, op->memory->length,
+                                 endpoint->ucx->is_contiguous, op->header.length));
     kvf_chunk_header_write(&op->header, op->wire);
     ucp_request_param_t param = operation_param(op);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
@@ -297,7 +278,8 @@ static enum kvf_status receive(struct kvf_arrival *arrival, struct kvf_chunk_op 
         drop(arrival);
         return KVF_DATA_PATH;
     }
-    assert(is_sound(ucx, op, arrival->header.length));
+    assert(kvf_chunk_op_is_sound(op, op->memory->base, op->memory->length,
+                                 ucx->is_contiguous, arrival->header.length));
     void *descriptor = arrival->descriptor;
     kvf_list_remove(&ucx->kept, &arrival->node);
     free_arrival(arrival);
