@@ -74,8 +74,8 @@ static enum kvf_status copy_tokens(const int32_t *from, size_t n_from, int32_t *
     return KVF_OK;
 }
 
-enum kvf_status kvf_params_first_tokens(const void *params, size_t params_len,
-                                        int32_t *tokens, size_t *n)
+static enum kvf_status read_tokens(const void *params, size_t params_len, bool is_draft,
+                                   int32_t *tokens, size_t *n)
 {
     struct kvf_arena arena = {.chunks = NULL};
     struct kvf_context_params decoded;
@@ -83,27 +83,25 @@ enum kvf_status kvf_params_first_tokens(const void *params, size_t params_len,
         return KVF_INVALID_ARGUMENT;
     }
     enum kvf_status status = decode(params, params_len, &arena, &decoded);
-    if (status == KVF_OK) {
+    if (status == KVF_OK && is_draft) {
+        status = copy_tokens(decoded.draft_tokens, decoded.n_draft_tokens, tokens, n);
+    } else if (status == KVF_OK) {
         status = copy_tokens(decoded.first_tokens, decoded.n_first_tokens, tokens, n);
     }
     kvf_arena_fini(&arena);
     return status;
 }
 
+enum kvf_status kvf_params_first_tokens(const void *params, size_t params_len,
+                                        int32_t *tokens, size_t *n)
+{
+    return read_tokens(params, params_len, false, tokens, n);
+}
+
 enum kvf_status kvf_params_draft_tokens(const void *params, size_t params_len,
                                         int32_t *tokens, size_t *n)
 {
-    struct kvf_arena arena = {.chunks = NULL};
-    struct kvf_context_params decoded;
-    if (n == NULL || (tokens == NULL && *n > 0)) {
-        return KVF_INVALID_ARGUMENT;
-    }
-    enum kvf_status status = decode(params, params_len, &arena, &decoded);
-    if (status == KVF_OK) {
-        status = copy_tokens(decoded.draft_tokens, decoded.n_draft_tokens, tokens, n);
-    }
-    kvf_arena_fini(&arena);
-    return status;
+    return read_tokens(params, params_len, true, tokens, n);
 }
 
 /* ---- comm state */
