@@ -176,10 +176,8 @@ static enum kvf_status create_core(struct kvf_daemon *daemon)
     const struct kvf_transfers_config transfers = {
         .config = config,
         .loop = daemon->loop,
-        .rng = &daemon->rng,
         .copy = daemon->copy,
         .slots = daemon->slots,
-        .timings = daemon->timings,
     };
     status = kvf_transfers_create(&transfers, &daemon->transfers);
     if (status != KVF_OK) {

@@ -217,7 +217,6 @@ static void on_sent(void *owner, enum kvf_status status)
         return;
     }
     transfer->peer->bytes_sent += chunk_bytes(chunk);
-    transfer->transfers->progress_bytes += chunk_bytes(chunk);
     if (!is_stopped(transfer)) {
         kvf_transfer_wake(transfer);
     }

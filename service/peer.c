@@ -321,7 +321,6 @@ void kvf_peer_fail(struct kvf_peer *peer, enum kvf_status status, const char *wh
     bool was_up = peer->state == KVF_PEER_UP;
     char text[128];
     (void)kvf_log_escape(why, strlen(why), text, sizeof(text));
-    peer->last_error = status;
     kvf_peer_set_reason(peer, "%s: %s", kvf_status_text(status), text);
     if (was_up) {
         kvf_log_warn(&ctx, "peer %s lost (%s), %zu transfers affected", peer->name, text,

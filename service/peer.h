@@ -62,7 +62,6 @@ struct kvf_peer {
     uint32_t backoff_ms;
     uint64_t heard_ns, rtt_ns;
     uint64_t ping_sequence;
-    enum kvf_status last_error;
     char reason[192]; /* why it is not up */
 
     struct kvf_buf loopback; /* self: frames on their way back to us */

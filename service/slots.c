@@ -140,11 +140,6 @@ struct kvf_transport_memory *kvf_slots_memory(const struct kvf_slots *slots,
     return NULL;
 }
 
-uint64_t kvf_slots_slot_bytes(const struct kvf_slots *slots)
-{
-    return slots->slot_bytes;
-}
-
 uint32_t kvf_slots_used(const struct kvf_slots *slots)
 {
     return slots->n_slots - slots->n_free;

@@ -34,7 +34,6 @@ void kvf_slots_release(struct kvf_slots *slots, uint32_t slot, uint32_t *held);
 void *kvf_slots_base(const struct kvf_slots *slots, uint32_t slot);
 struct kvf_transport_memory *kvf_slots_memory(const struct kvf_slots *slots,
                                               const struct kvf_transport *transport);
-uint64_t kvf_slots_slot_bytes(const struct kvf_slots *slots);
 uint32_t kvf_slots_used(const struct kvf_slots *slots);
 uint32_t kvf_slots_total(const struct kvf_slots *slots);
 

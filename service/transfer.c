@@ -120,7 +120,6 @@ static struct kvf_transfer *finish(struct kvf_transfer *transfer)
     kvf_list_remove(&transfer->peer->transfers, &transfer->peer_node);
     struct kvf_transfer *sender = let_go_of_sender(transfer);
     kvf_list_remove(&transfers->by_state[KVF_TRANSFER_ENDED], &transfer->state_node);
-    transfers->n_ended++;
     request->transfer = NULL;
     kvf_request_ended(request, transfer);
     kvf_loop_destroy_later(transfers->config.loop, &transfer->zombie, transfer_free,
@@ -388,7 +387,6 @@ static void send_request(struct kvf_transfer *transfer)
     info->label = request->label;
     info->n_tokens = request->n_tokens;
     enter_state(transfer, KVF_TRANSFER_REQUESTED);
-    transfer->peer_epoch = transfer->peer->epoch;
     transfer->timing.t_match = kvf_loop_clock_ns(transfers->config.loop);
     status = kvf_peer_send(transfer->peer, &message);
     if (status != KVF_OK) {
@@ -517,7 +515,6 @@ void kvf_transfer_bytes_done(struct kvf_transfer *transfer,
     transfer->done_bytes += n_bytes;
     transfer->n_chunks_receipted++;
     transfer->peer->bytes_received += n_bytes;
-    transfers->progress_bytes += n_bytes;
     transfer->timing.t_last_scatter = kvf_loop_clock_ns(transfers->config.loop);
     if (transfer->done_bytes == transfer->total_bytes) {
         complete_receive(transfer);
@@ -647,7 +644,6 @@ struct kvf_transfer *kvf_transfer_create(struct kvf_transfers *transfers,
     transfer->transfers = transfers;
     transfer->request = request;
     transfer->peer = peer;
-    transfer->peer_epoch = peer->epoch;
     transfer->peer_rank = peer_rank;
     transfer->direction = request->direction;
     transfer->status = KVF_IN_PROGRESS;
@@ -702,9 +698,4 @@ const struct kvf_list *kvf_transfers_in_state(const struct kvf_transfers *transf
                                               enum kvf_transfer_state state)
 {
     return &transfers->by_state[state];
-}
-
-uint64_t kvf_transfers_progress_bytes(const struct kvf_transfers *transfers)
-{
-    return transfers->progress_bytes;
 }

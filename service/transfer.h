@@ -77,7 +77,6 @@ struct kvf_transfer {
     struct kvf_transfers *transfers; /* borrows; owner */
     struct kvf_request *request;     /* borrows; owner */
     struct kvf_peer *peer;           /* borrows; lives as long as the topology */
-    uint64_t peer_epoch;
     uint64_t peer_session; /* the counterpart's transfer id; 0: not known yet */
     uint32_t peer_rank;
     enum kvf_direction direction;
@@ -162,10 +161,8 @@ struct kvf_request {
 struct kvf_transfers_config {
     const struct kvf_config *config;
     struct kvf_loop *loop;
-    struct kvf_rng *rng;
     struct kvf_copy *copy;
     struct kvf_slots *slots;
-    struct kvf_timings *timings;
 };
 
 /* ---- transfer.c: the machine
@@ -206,7 +203,6 @@ void kvf_transfers_arrival_lost(struct kvf_transfers *transfers,
 
 const struct kvf_list *kvf_transfers_in_state(const struct kvf_transfers *transfers,
                                               enum kvf_transfer_state state);
-uint64_t kvf_transfers_progress_bytes(const struct kvf_transfers *transfers);
 const char *kvf_transfer_state_name(enum kvf_transfer_state state);
 const char *kvf_path_name(enum kvf_path path);
 

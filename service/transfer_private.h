@@ -19,7 +19,6 @@ struct kvf_transfers {
     struct kvf_list by_state[KVF_TRANSFER_STATES];
     struct kvf_list runnable; /* may have something to post or to answer */
     struct kvf_post pump_post;
-    uint64_t progress_bytes, n_ended;
 };
 
 /* ---- transfer_plan.c */
