@@ -21,6 +21,17 @@
 
 static const struct kvf_log_ctx log_ctx = {.comp = "daemon"};
 
+const char *kvf_daemon_state_name(enum kvf_daemon_state state)
+{
+    static const char *const names[] = {
+        [KVF_DAEMON_STARTING] = "starting",
+        [KVF_DAEMON_READY] = "ready",
+        [KVF_DAEMON_DRAINING] = "draining",
+        [KVF_DAEMON_STOPPING] = "stopping",
+    };
+    return names[state];
+}
+
 /* ---- news between the parts */
 
 static void on_peer_up(void *owner, struct kvf_peer *peer)

@@ -47,6 +47,8 @@ struct kvf_daemon {
     uint64_t started_ns;
 };
 
+const char *kvf_daemon_state_name(enum kvf_daemon_state state);
+
 /* Opens everything; a failure is logged where it is understood. Takes config also when it
  * fails. */
 enum kvf_status KVF_MUST_CHECK kvf_daemon_create(struct kvf_config *config,

@@ -122,5 +122,7 @@ void kvf_peer_tell(struct kvf_peer *peer, const struct kvf_message *message);
 void kvf_peer_fail(struct kvf_peer *peer, enum kvf_status status, const char *why);
 
 const char *kvf_peer_state_name(enum kvf_peer_state state);
+/* What a word of data.prefer is called among the transports. */
+const char *kvf_peer_transport_name(enum kvf_data_transport wanted);
 
 #endif

@@ -82,7 +82,7 @@ static void fill_hello(const struct kvf_peer *peer, struct kvf_hello *out)
 
 /* ---- choosing a transport */
 
-static const char *transport_of(enum kvf_data_transport wanted)
+const char *kvf_peer_transport_name(enum kvf_data_transport wanted)
 {
     static const char *const names[] = {
         [KVF_DATA_RDMA] = "rdma", [KVF_DATA_UCX_TCP] = "ucx", [KVF_DATA_TCP] = "tcp"};
@@ -129,8 +129,10 @@ static struct kvf_transport *choose(struct kvf_peer *peer, const struct kvf_hell
     const struct kvf_config *config = peers->config.config;
     for (size_t i = 0; i < config->data.n_prefer; i++) {
         enum kvf_data_transport wanted = config->data.prefer[i];
-        struct kvf_transport *ours = find_transport(peers, transport_of(wanted));
-        const struct kvf_data_blob *theirs = find_blob(hello, transport_of(wanted));
+        struct kvf_transport *ours =
+            find_transport(peers, kvf_peer_transport_name(wanted));
+        const struct kvf_data_blob *theirs =
+            find_blob(hello, kvf_peer_transport_name(wanted));
         if (!is_allowed(config, wanted) || ours == NULL || theirs == NULL) {
             continue;
         }
@@ -148,7 +150,7 @@ static struct kvf_transport *choose(struct kvf_peer *peer, const struct kvf_hell
 static bool accepts(const struct kvf_peer *peer, const char *name)
 {
     for (int i = KVF_DATA_RDMA; i <= KVF_DATA_TCP; i++) {
-        if (strcmp(transport_of((enum kvf_data_transport)i), name) == 0) {
+        if (strcmp(kvf_peer_transport_name((enum kvf_data_transport)i), name) == 0) {
             return is_allowed(peer->peers->config.config, (enum kvf_data_transport)i);
         }
     }

@@ -226,8 +226,7 @@ const struct kvf_tombstone *kvf_requests_tombstone(const struct kvf_requests *re
                                                    const struct kvf_match_key *key)
 {
     for (size_t i = 0; i < KVF_TOMBSTONES; i++) {
-        if (memcmp(&requests->tombstones[i].key, key, sizeof(*key)) == 0 &&
-            key->rank == requests->tombstones[i].key.rank) {
+        if (memcmp(&requests->tombstones[i].key, key, sizeof(*key)) == 0) {
             return &requests->tombstones[i];
         }
     }

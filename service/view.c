@@ -24,17 +24,6 @@ struct kvf_view {
     struct kvf_view_metrics *metrics; /* owns */
 };
 
-static const char *state_name(enum kvf_daemon_state state)
-{
-    static const char *const names[] = {
-        [KVF_DAEMON_STARTING] = "starting",
-        [KVF_DAEMON_READY] = "ready",
-        [KVF_DAEMON_DRAINING] = "draining",
-        [KVF_DAEMON_STOPPING] = "stopping",
-    };
-    return names[state];
-}
-
 static struct kvf_daemon *daemon_of(void *owner)
 {
     struct kvf_view *view = owner;
@@ -114,7 +103,8 @@ static void view_status(void *owner, struct kvf_admin_status *out)
     const struct kvf_request_totals *totals = kvf_requests_totals(daemon->requests);
     memset(out, 0, sizeof(*out));
     (void)snprintf(out->node, sizeof(out->node), "%s", daemon->config->node.name);
-    (void)snprintf(out->state, sizeof(out->state), "%s", state_name(daemon->state));
+    (void)snprintf(out->state, sizeof(out->state), "%s",
+                   kvf_daemon_state_name(daemon->state));
     out->uptime_seconds =
         (double)(kvf_loop_clock_ns(daemon->loop) - daemon->started_ns) / 1e9;
     size_t n_queued = kvf_transfers_in_state(daemon->transfers, KVF_TRANSFER_QUEUED)->n;

@@ -303,15 +303,7 @@ const char *kvf_view_wanted(const struct kvf_daemon *daemon)
     if (daemon->config->data.n_prefer == 0) {
         return "";
     }
-    switch (daemon->config->data.prefer[0]) {
-    case KVF_DATA_RDMA:
-        return "rdma";
-    case KVF_DATA_UCX_TCP:
-        return "ucx";
-    case KVF_DATA_TCP:
-        return "tcp";
-    }
-    return "";
+    return kvf_peer_transport_name(daemon->config->data.prefer[0]);
 }
 
 bool kvf_view_is_fallback(const struct kvf_daemon *daemon, const struct kvf_peer *peer)
@@ -524,9 +516,9 @@ static void collect_process(struct kvf_view_metrics *metrics, struct kvf_daemon 
 static void collect_state(struct kvf_view_metrics *metrics,
                           const struct kvf_daemon *daemon)
 {
-    static const char *const names[] = {"starting", "ready", "draining", "stopping"};
     for (int i = KVF_DAEMON_STARTING; i <= KVF_DAEMON_STOPPING; i++) {
-        set(metrics, STATE, LABELS(names[i]), (int)daemon->state == i);
+        set(metrics, STATE, LABELS(kvf_daemon_state_name((enum kvf_daemon_state)i)),
+            (int)daemon->state == i);
     }
     set(metrics, START_TIME, no_labels, metrics->start_time_seconds);
     set(metrics, PROCESS_START, no_labels, metrics->start_time_seconds);
