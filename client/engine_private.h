@@ -19,9 +19,9 @@
 #include "base/slab.h"
 #include "client/connection.h"
 
-#define KVF_ALL_BITS                (KVF_EVENT_DONE | KVF_EVENT_QUIESCED | KVF_EVENT_REUSABLE)
-#define KVF_NOTIFICATIONS_MAX       64u
-#define KVF_DEFAULT_TIMEOUT_MS      10000u
+#define KVF_ALL_BITS           (KVF_EVENT_DONE | KVF_EVENT_QUIESCED | KVF_EVENT_REUSABLE)
+#define KVF_NOTIFICATIONS_MAX  64u
+#define KVF_DEFAULT_TIMEOUT_MS 10000u
 
 struct kvf_pool {
     struct kvf_engine *engine; /* borrows; owner */

@@ -12,7 +12,7 @@
 #include "service/peer.h"
 #include "service/slots.h"
 
-#define KVF_INBOUND_MAX      64u
+#define KVF_INBOUND_MAX 64u
 
 /* A connection that has not said who it is. */
 struct kvf_inbound {

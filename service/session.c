@@ -15,9 +15,9 @@
 #include "proto/frame.h"
 #include "service/registration.h"
 
-#define KVF_POOLS_MAX               64u
-#define KVF_ENGINE_OUT_MAX_BYTES    (1u << 20)
-#define KVF_ENGINE_BATCH            64 /* frames of one engine per turn: others are served too */
+#define KVF_POOLS_MAX            64u
+#define KVF_ENGINE_OUT_MAX_BYTES (1u << 20)
+#define KVF_ENGINE_BATCH         64 /* frames of one engine per turn: others are served too */
 
 struct kvf_sessions {
     struct kvf_sessions_config config;

@@ -77,7 +77,7 @@ struct kvf_transfer {
     struct kvf_transfers *transfers; /* borrows; owner */
     struct kvf_request *request;     /* borrows; owner */
     struct kvf_peer *peer;           /* borrows; lives as long as the topology */
-    uint64_t peer_session; /* the counterpart's transfer id; 0: not known yet */
+    uint64_t peer_session;           /* the counterpart's transfer id; 0: not known yet */
     uint32_t peer_rank;
     enum kvf_direction direction;
     enum kvf_transfer_state state;

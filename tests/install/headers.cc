@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public headers from C++: they compile, the names have C linkage, and the structs are
- * plain. Exits 0 when the library answers.
+ * The public headers from C++: they compile, the names have C linkage, and the structs
+ * are plain. Exits 0 when the library answers.
  */
 #include <kvferry/kvferry.h>
 
